@@ -36,7 +36,6 @@ def found() -> tuple[list[Heard], str]:
     if not sparks and not note:
         seen = f"{others} other host{'s answer' if others != 1 else ' answers'}" if others else "nobody answers"
         note = f"no Spark is found by mDNS ({seen}): it is off, asleep, on another network, or has another name"
-        note += "; or name its address: `--nodes 192.168.1.41,192.168.1.42` (your router lists it)"
     ends = [] if sparks else [Heard(address, address) for device in own for address in neighbours(device)]
     return [*mine, *sparks.values(), *ends], note
 
