@@ -28,6 +28,8 @@ def main() -> int:
             _print(several.how_many(told.questions[0], told.load, told.declared))
         else:
             _one(told, told.questions[0])
+        if not os.environ.get("RECIPE"):
+            print("This is for the declared recipe. All of them: --recipe any")
     except Refusal as refusal:
         for finding in refusal.findings:
             print(f"advise: {finding.where}: {finding.problem}; {finding.remedy}", file=sys.stderr)
@@ -46,7 +48,9 @@ def _one(told: AdviceRequest, question: Question) -> None:
     _print(["", folded(title(question, load), "  "), ""])
     _print([(COLUMNS, [row(question, each, load) for each in ranked(outlooks, choice)])])
     _print(["", "why", *(folded(line, "   ") for line in why(question, outlooks, choice, load))])
-    _print(["what would change it", *(folded(line, "   ") for line in changes(question, outlooks, choice, load))])
+    # Two ways to route replicas may be changed by the same.
+    other = dict.fromkeys(changes(question, outlooks, choice, load))
+    _print(["what would change it", *(folded(line, "   ") for line in other)])
     if os.environ.get("DETAIL"):
         _print(["where it is from", *(folded(line, "   ") for line in sources(outlooks))])
     else:

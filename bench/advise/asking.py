@@ -16,7 +16,7 @@ from bench.advise.measured import drafts, evidence, one_run
 from bench.advise.options import Question
 from bench.resuming import RUNS
 from operations.plan.config.knobs import read_knobs
-from operations.plan.config.refusal import Finding, Refusal, nearest
+from operations.plan.config.refusal import Finding, Refusal, alike
 from operations.plan.engines import ENGINES
 from operations.plan.recipes.formats import FOLDER, load_recipe
 from operations.plan.recipes.recipe import Recipe
@@ -113,9 +113,7 @@ def _recipe(name: str) -> Recipe:
     """Raises Refusal that names the nearest, those that begin or contain what was written first."""
     if "/" not in name and not (FOLDER / f"{name}.yaml").exists():
         known = list(recipes())
-        alike = [each for each in known if name.lower() in each]
-        more = f"do you mean one of: {', '.join(alike[:4])}?" if len(alike) > 1 else ""
-        more = more or f"did you mean `{alike[0]}`?" if alike else nearest(name, known, f"one of: {', '.join(known)}")
+        more = alike(name, known, f"one of: {', '.join(known)}")
         raise Refusal(Finding("--recipe", f"no recipe is named `{name}`", more))
     return load_recipe(name)
 

@@ -101,7 +101,11 @@ def read(text: str, environment: Mapping[str, str] | None = None) -> Load:
         name, _, value = word.partition("=")
         problem = remedy = ""
         if name not in _WORDS:
-            problem, remedy = f"`{name}` is no word of a load", nearest(name, (*_WORDS, *KINDS), _known())
+            meant = nearest(name, (*_WORDS, *KINDS), _known())
+            # "10 engineers with claude code": users by another word.
+            if called and words[0].startswith("users="):
+                meant = f"write: `{words[0].removeprefix('users=')} users {called}`"
+            problem, remedy = f"`{name}` is no word of a load", meant
         elif name in seen:
             problem, remedy = f"`{name}` is there twice", "say it once"
         elif name in _READERS:

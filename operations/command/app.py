@@ -68,4 +68,6 @@ def _told(error: Exception) -> str:
     if unknown := re.match(r"No such command '(.*?)'", message):
         verbs = list(context.command.commands) if context else []
         return f"no verb is named `{unknown[1]}`: {nearest(unknown[1], verbs, f'`{words} --help` lists them')}"
+    if extra := re.match(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", message):
+        message = f"`{words}` takes no `{extra[1]}` (no verb takes a node: each is about all of them)"
     return f"{message}; `{words} --help` lists what there is"

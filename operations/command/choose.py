@@ -17,7 +17,9 @@ from operations.plan.config.refusal import Finding, Refusal
 @verb(CHOOSE, 'tandem advise "8 users chat ttft=2s"', 'tandem advise "1 user coding" --recipe any --nodes 2')
 def advise(
     at: At,
-    load: Annotated[str, typer.Argument(help="Who asks for what: users, a kind of use, what is to be kept.")],
+    load: Annotated[
+        str, typer.Argument(help="Who asks: users, a kind of use (chat, coding agent, long documents), a target.")
+    ],
     recipe: Annotated[str, typer.Option(help="A recipe's name, or `any`; else the declared one.")] = "",
     nodes: Annotated[str, typer.Option(help="How many Sparks; `2,3,4` compares.")] = "",
     run: Annotated[str, typer.Option(help="A run of `tandem bench` to take figures from.")] = "",

@@ -62,11 +62,11 @@ def prove(
 
 @verb(EXAMINE, "tandem audit", knobs=True)
 def audit(at: At, model: Model = "") -> int:
-    """What the model's weights are made of: modules by quantisation and bytes."""
+    """What the model's weights are made of: modules by quantisation and bytes. Who used what: `tandem keys`."""
     return running.query(at, "audit", model)
 
 
-@verb(EXAMINE, "tandem audit-security", "tandem audit-security --recipe gpt-oss-120b", knobs=True)
+@verb(EXAMINE, "tandem audit-security", "tandem audit-security --recipe gpt-oss-120b-mxfp4", knobs=True)
 def audit_security(
     at: At,
     model: Model = "",

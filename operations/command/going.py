@@ -63,9 +63,8 @@ def open_page(at: At) -> int:
         return code
     endpoint = way["endpoint"]
     if not endpoint.get("page"):
-        print(
-            'tandem: there is no page: monitoring = "metrics" in group_data/all.py, and `tandem apply`', file=sys.stderr
-        )
+        remedy = 'monitoring = "metrics" in group_data/all.py, and `tandem apply`, brings it'
+        print(f"tandem: there is no page: monitoring is off; {remedy}", file=sys.stderr)
         return 1
     with ExitStack() as stack:
         url = _from_here(stack, way, endpoint["page"])

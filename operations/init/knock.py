@@ -101,8 +101,13 @@ def why(login: Login, said: str) -> tuple[Kind, str, str]:
 
 
 _ON = "switch it on (a Spark that sleeps wakes at its power button), or look at its network cable"
+_ADDRESS = "or name its address: `--nodes 192.168.1.41,192.168.1.42` (your router lists it)"
 _AWAY = (
-    ("could not resolve|not known|name resolution", "does not answer: nobody has the name {host}", _ON),
+    (
+        "could not resolve|not known|name resolution",
+        "does not answer: nobody has the name {host}",
+        f"{_ON}; {_ADDRESS}",
+    ),
     ("connection refused", "does not answer (connection refused)", "on it: sudo systemctl enable --now ssh"),
     ("no route to host|host is down", "does not answer (no route to it)", _ON),
     ("network is unreachable", "can't be reached: this machine has no network", "connect this machine to your network"),

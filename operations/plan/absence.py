@@ -41,7 +41,8 @@ NO_KEY = Kind(
 UNKNOWN_HOST_KEY = Kind(
     "reach-unknown-host-key",
     "has a host key that is not known here",
-    remedy="ssh-keyscan -p {port} {address} >> {file}",
+    "a new Spark is always unknown; compare the fingerprint on its screen",
+    "ssh-keyscan -p {port} {address} >> {file}",
 )
 MUTE = Kind(
     "reach-mute",

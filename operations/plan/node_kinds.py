@@ -22,6 +22,7 @@ BAD_KERNEL = Kind(
     "runs the kernel {kernel}",
     "that kernel is known to fail with the ConnectX-7 or the GPU",
     "{remedy}",
+    "boot the kernel that the line names; `uname -r` says which one runs",
 )
 DOCKER_SILENT = Kind(
     "docker-silent",
@@ -56,18 +57,22 @@ DRIVER_FAILS = Kind(
     "{problem}",
     "nvidia-smi hangs or fails, as after an update of the driver: no engine would start",
     "{remedy}",
+    "reboot the node; if that does not help, `sudo nvidia-smi` there says what is wrong with the driver",
 )
 GPU_TAKEN = Kind(
     "gpu-taken",
     "{problem}",
     "another program computes on the GPU: no engine starts beside it, one that runs goes on",
     "{remedy}",
+    "end that program: `sudo kill` with its number; `nvidia-smi` lists what computes there",
 )
 SECRETS_OPEN = Kind(
     "secret-files-open",
     "{problem}",
     "others than root could read Tandem's secrets, or put their own files in their place",
     "{remedy}",
+    "give the named folder to root, with nobody else writing (`sudo chown root:`, `sudo chmod go-w`); where it is a "
+    "link, put the folder itself there",
 )
 TOKEN_OPEN = Kind(
     "secret-token-file",
@@ -85,7 +90,9 @@ NO_ROOM = Kind(
 STORE_SHUT = Kind(
     "disk-store-not-the-login-s",
     "{place} is not the login's, so it can't make the model store {store} there",
-    remedy="{remedy}",
+    "models would have no place to come to",
+    "{remedy}",
+    'give it to the login: sudo chown "$USER": {place}',
 )
 PORT_HELD = Kind(
     "port-held",
@@ -110,6 +117,8 @@ GPU_UNSEEN = Kind(
     "{problem}",
     "a container of the engine's image does not find the GPU: an engine would not start, or compute on the CPU",
     "{remedy}",
+    "on the node: sudo apt install nvidia-container-toolkit && sudo nvidia-ctk runtime configure && "
+    "sudo systemctl restart docker",
 )
 FOREIGN_FILES = Kind(
     "disk-foreign-files",
@@ -126,7 +135,9 @@ PROXY_SHUT = Kind(
     "firewall-shuts-proxy",
     "{by} does not let {peer} in to the proxy's port {port} over {device}, nor other clients that no rule of yours "
     "names",
-    remedy="{remedy}",
+    "apps there get no answer, though the service runs",
+    "{remedy}",
+    "let the port in by a rule of that firewall, such as `sudo ufw allow {port}/tcp`",
 )
 NO_CGROUPS = Kind(
     "node-no-cgroup-rules",

@@ -15,7 +15,8 @@ from pyinfra.api.state import State
 
 from operations.plan.config.knobs import CONNECTOR_PREFIXES, read_knobs
 from operations.plan.config.refusal import Finding, Refusal, as_table
-from operations.plan.declared import of_models
+from operations.plan.declared import check_nodes, of_models
+from operations.plan.recipes.formats import stems
 from operations.plan.wanted import wanted
 
 #: The exit code of what was not understood.
@@ -46,7 +47,7 @@ def check_knobs(state: State) -> None:
         if any(PurePath(word).name in _WHATEVER_IS_DECLARED for word in sys.argv):
             read_knobs(of_models(override))
         elif hosts and not hosts[0].data.get("_rollback"):
-            wanted(dict(hosts[0].data.dict()))
+            check_nodes(wanted(dict(hosts[0].data.dict())), [host.name for host in hosts])
     except Refusal as refusal:
         refuse(refusal)
 
@@ -65,6 +66,8 @@ def _no_pairs(words: Sequence[str]) -> Iterator[Finding]:
         if not _PAIR.match(word):
             is_said = "=" in joined and not joined.startswith("=")
             remedy = f"write {joined}" if is_said else "write knob=value, without spaces"
+            if word in stems():
+                remedy = f"did you mean `recipe={word}`?"
             yield Finding("data", f"`{word}` is no knob=value", remedy)
             return
 

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from bench.advise import models
 from bench.advise.kv import context
-from operations.plan.config.refusal import Finding, Refusal, nearest
+from operations.plan.config.refusal import Finding, Refusal, alike
 from operations.plan.cost import Cost, cost, lasting
 from operations.plan.engines import ENGINES
 from operations.plan.engines.base import count
@@ -18,10 +18,11 @@ from operations.plan.recipes.picks import PICKS
 from operations.plan.recipes.recipe import Recipe
 from operations.verbs.recipe_table import free, published, shipped
 
-COLUMNS = ("recipe", "runs in", "GB on disk", "GiB free", "context", "at once", "token", "one user", "most")
+COLUMNS = ("recipe", "runs in", "GB on disk", "GiB free", "context", "at once", "Hub login", "one user", "most")
 FOOT = (
     "GB on disk: model and image, on each node. GiB free: that each node must have before a start.",
-    "at once: requests that each engine lets in; open: as many as its release does. token: whether the Hub wants one.",
+    "at once: requests that each engine lets in; open: as many as its release does.",
+    "Hub login: whether the Hub wants a token for the download; ?: not known.",
     "one user, most: tokens a second that others have published, the best topology (docs/recipes.md).",
     "More of one: tandem recipes NAME. What fits your load: tandem advise. Recipes of others: tandem recipes add eugr.",
 )
@@ -114,7 +115,7 @@ def one(recipe: Recipe, lines: Sequence[str], chosen: str = "") -> Iterator[str]
         "memory": f"GiB free on each node before a start: {'; '.join(free(recipe))}",
         "context": f"{_context(recipe)} tokens of question and answer together",
         "at once": f"{_at_once(recipe)} requests on each engine",
-        "token": {"no": "none", "yes": "the Hub wants one: the knob hub_token_file"}.get(
+        "Hub login": {"no": "none", "yes": "the Hub wants one: the knob hub_token_file"}.get(
             token(recipe), "not known whether the Hub wants one"
         ),
         "published": "; ".join(published(recipe.figures)) or "nothing",
@@ -136,9 +137,4 @@ def named(name: str) -> str:
     names = [recipe.name for recipe in shipped()]
     if name in names or (FOLDER / f"{name}.yaml").is_file():
         return name
-    alike = [each for each in names if name.lower() in each]
-    if alike:
-        more = f"did you mean `{alike[0]}`?" if len(alike) == 1 else f"do you mean one of: {', '.join(alike[:4])}?"
-    else:
-        more = nearest(name.lower(), names, "`tandem recipes` lists them")
-    raise Refusal(Finding("recipes", f"no recipe is named `{name}`", more))
+    raise Refusal(Finding("recipes", f"no recipe is named `{name}`", alike(name, names, "`tandem recipes` lists them")))

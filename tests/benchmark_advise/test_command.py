@@ -200,3 +200,11 @@ def test_own_runs_have_the_last_word_on_a_plan(tmp_path: Path) -> None:
     assert "own run" in against(load_recipe(RECIPE), knobs(topology="cluster"), 2, tmp_path)
     # Of stages those runs say nothing.
     assert against(load_recipe(RECIPE), knobs(topology="cluster", pipeline_parallel=2), 2, tmp_path) == ""
+
+
+def test_a_line_is_said_once_and_the_last_one_names_all_recipes() -> None:
+    told = advise(LOAD="10 users coding agent").stdout
+    behind = told.partition("what would change it")[2].splitlines()[1:]
+    assert len(behind) == len(set(behind))
+    assert behind[-1] == "This is for the declared recipe. All of them: --recipe any"
+    assert "All of them" not in advise(LOAD="8 users", RECIPE=declared()).stdout

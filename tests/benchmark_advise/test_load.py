@@ -34,6 +34,7 @@ def test_words() -> None:
         ("users=8 promt=4", "`promt` is no word of a load", "did you mean `prompt`?"),
         ("users=8 x", "`x` is no word of a load", "they are: users, prompt"),
         ("8 users chatt", "`chatt` is no word of a load", "did you mean `chat`?"),
+        ("10 engineers with claude code", "`engineers` is no word of a load", "write: `10 users coding agent`"),
         ("users=8 each=10 tpot=1s", "`each` and `tpot` are the same target", "say one of them"),
         ("users=8 users=9", "`users` is there twice", "say it once"),
         ("users=8 ttft=2", "`ttft=2` is no time", "a number above 0 with s or ms"),

@@ -20,6 +20,7 @@ from typer.main import get_command
 
 from operations.command import app as _all_verbs  # noqa: F401 (the verbs are made)
 from operations.command.groups import DEVELOP, EXITS, LAB, app
+from operations.plan.recipes.formats import stems
 from tests.deploy.fake import NAMES, deploy, fresh, look, planned
 from tests.plan.samples import ROOT
 
@@ -66,6 +67,8 @@ def test_each_verb_has_an_example_that_is_understood(name: str) -> None:
         words = shlex.split(re.sub(r'^eval "\$\((.*)\)"$', r"\1", example).split(" > ")[0])
         assert words[:2] == ["tandem", name]
         command.make_context(name, words[2:])
+        recipes = re.findall(r"(?:--recipe |\brecipe=)([\w.-]+)", example)
+        assert set(recipes) <= {"any", *stems()}
 
 
 def test_every_program_that_make_asks_has_its_verb() -> None:
@@ -82,6 +85,10 @@ def test_every_program_that_make_asks_has_its_verb() -> None:
         (["staus"], "no verb is named `staus`: did you mean `status`?"),
         (["xyzzy"], "no verb is named `xyzzy`: `tandem --help` lists them"),
         (["status", "--jsn"], "No such option: --jsn (Possible options: --json); `tandem status --help`"),
+        (
+            ["status", "spark-1"],
+            "`tandem status` takes no `spark-1` (no verb takes a node: each is about all of them); ",
+        ),
         (["key"], "Missing argument 'name'; `tandem key --help` lists what there is"),
         (["status", "--folder", "nowhere"], "folder: nowhere is no folder; name yours"),
         (["status", "--folder", "~nobody-here/x"], "folder: ~nobody-here/x can't be entered: Could not determine home"),
@@ -110,6 +117,8 @@ def test_a_folder_without_an_inventory_is_named(tmp_path: Path) -> None:
         (["topology=sollo"], "topology='sollo': expected one of: solo, cluster, replicas", "change `topology`"),
         (["topology", "=", "replicas"], "`topology` is no knob=value", "write topology=replicas"),
         (["topology = replicas"], "`topology = replicas` is no knob=value", "write topology=replicas"),
+        (["gpt-oss-120b-mxfp4"], "`gpt-oss-120b-mxfp4` is no knob=value", "did you mean `recipe=gpt-oss-120b-mxfp4`?"),
+        (["recipe=gpt-oss"], "recipe='gpt-oss': no such recipe", "did you mean `gpt-oss-120b-mxfp4`?"),
         (["solo"], "`solo` is no knob=value", "write knob=value, without spaces"),
         (["=solo"], "`=solo` is no knob=value", "write knob=value, without spaces"),
     ],
@@ -433,3 +442,13 @@ def test_a_bench_without_its_packages_says_how_they_come(off: Path) -> None:
     done = subprocess.run([sys.executable, "-c", program], cwd=off, env=environment, capture_output=True, text=True)
     assert done.returncode == 2 and "the package aiohttp is not installed; `" in done.stderr
     assert f"-r {ROOT}/requirements-bench.lock`" in done.stderr
+
+
+def test_a_model_s_unknown_node_is_refused_before_a_node_is_asked(off: Path) -> None:
+    model = '{"recipe": "gpt-oss-120b-mxfp4", "topology": "solo", "nodes": ["spark-9"]}'
+    (off / "group_data").mkdir()
+    (off / "group_data/all.py").write_text(f'models = {{"chat": {model}}}\n')
+    done = tandem(off, "apply")
+    text = re.sub(r"\x1b\[[0-9;]*m", "", done.stderr)
+    assert done.returncode == 2 and "no node of the inventory is named `spark-9`" in text, text
+    assert "did you mean `spark-1`?" in text or "did you mean `spark-2`?" in text

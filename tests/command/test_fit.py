@@ -365,7 +365,11 @@ LACKING = {"m-00001-of-00003.gguf": header(GGUF), "m-00003-of-00003.gguf": 1}
         (None, [f"{'a' * 300}/x"], "is no file's name; write ORG/NAME"),
         (None, ["org/m", "--write", "m.txt"], "--write: m.txt is no name of a recipe's file; name it like"),
         (None, ["a/b/c/d e"], "fit: `a/b/c/d e` is no repository; write ORG/NAME"),
-        (None, ["qwen3.6-35b"], "data: recipe='qwen3.6-35b': no such recipe; did you mean `qwen3.6-35b-a3b-nvfp4`?"),
+        (
+            None,
+            ["qwen3.6-35b"],
+            "data: recipe='qwen3.6-35b': no such recipe; do you mean one of: qwen3.6-35b-a3b-nvfp4",
+        ),
         (None, ["gone.yaml"], "data: recipe='gone.yaml': there is no such file here; give the path of a file"),
     ],
 )

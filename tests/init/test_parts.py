@@ -284,3 +284,10 @@ def test_a_host_key_is_asked_for_by_one_connection_where_there_is_an_ed25519(
     (mend,) = accept(parse("me@spark-1.local"))
     assert log.read_text().count("x") == scans
     assert ("-t ed25519" in mend.command) == (scans == 1) and "SHA256:" in mend.shown[0]
+
+
+def test_a_name_that_nobody_has_may_be_an_address() -> None:
+    said = "ssh: Could not resolve hostname spark-9.local: Name or service not known"
+    kind, problem, remedy = why(parse("spark-9.local"), said)
+    assert (kind, problem) == ("away", "does not answer: nobody has the name spark-9.local")
+    assert "or name its address: `--nodes 192.168.1.41" in remedy

@@ -102,3 +102,9 @@ def test_a_worker_that_copies_another_model_has_nothing_for_this_one(tmp_path: P
         source.look()
     assert list(same.have) == ["config.json"] and same.coming == {"model.safetensors"}
     assert other.answers and not other.have and not other.coming
+
+
+def test_one_request_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for count, said in ((0, "has 0 requests"), (1, "has 1 request"), (2, "has 2 requests")):
+        monkeypatch.setattr("operations.node.look.status.drained.under_way", lambda _pulse, count=count: count)
+        assert status._row("tandem-litellm-a", {"pulse": "/nowhere"})["health"] == said

@@ -119,7 +119,7 @@ def test_the_preflight_asks_for_what_the_engine_will_look_for(monkeypatch: pytes
     assert findings(spark(104)) == ""
     assert "vLLM wants 103.4 (gpu-memory-utilization 0.85 of 121.7) -> end" in findings(spark(103))
     monkeypatch.setattr("tests.plan.test_checks.load_recipe", lambda _name: says(before, solo=110, cluster=110))
-    assert "available, the recipe needs 110 -> end what holds it" in findings(spark(108))
+    assert "available, the recipe needs 110 -> log out of the desktop" in findings(spark(108))
 
 
 def test_what_the_remedy_says_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -211,6 +211,13 @@ def test_two_kinds_can_t_have_one_code() -> None:
         Kind("port-held", "another")
 
 
+def test_a_kind_that_the_node_words_says_what_helps_as_a_rule() -> None:
+    with pytest.raises(ValueError, match="x-odd says nothing of what helps as a rule"):
+        Kind("x-odd", "{problem}", "it means this", "{remedy}")
+    every = [line for code in KINDS for line in verb.lines(code)]
+    assert not [line for line in every if line.endswith(("remedy: <remedy>", "seen:   <problem>"))]
+
+
 def test_every_kind_is_in_the_manual_under_a_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     page = messages.page()
     assert sorted(re.findall(r"^### (.+)$", page, re.MULTILINE)) == sorted(KINDS)
@@ -232,8 +239,9 @@ def test_a_code_is_explained() -> None:
         "  means:  nothing goes over it",
         "  remedy: on <node>: sudo ip link set <rail> up",
     ]
-    # What the node words itself is not said twice.
-    assert verb.lines("gpu-taken")[1] == "  seen:   the finding says it"
+    # What the node words itself has a remedy all the same.
+    assert verb.lines("gpu-taken")[1] == "  seen:   the line in front of `[gpu-taken]` has the names"
+    assert "end that program" in verb.lines("gpu-taken")[3]
     with pytest.raises(Refusal, match=r"no finding has the code `rail-dwn`\n.*did you mean `rail-down`\?"):
         verb.lines("rail-dwn")
     with pytest.raises(Refusal, match="a code stands in brackets behind a finding; all of them: address-held, "):

@@ -104,7 +104,9 @@ def _row(unit: str, state: UnitState) -> StatusRow:
         row["health"] = f"{'has' if held else 'stands by for'} {state['address']}"
     elif state.get("pulse"):
         under_way = drained.under_way(state["pulse"])
-        row["health"] = "no: it takes no requests" if under_way is None else f"has {under_way} requests"
+        row["health"] = (
+            "no: it takes no requests" if under_way is None else f"has {under_way} request{'s' * (under_way != 1)}"
+        )
     elif unit.startswith(ENGINE) and state.get("image"):
         row["health"] = "a rank: the head answers"
     elif unit.startswith(ENGINE) and state.get("ActiveState") in ("inactive", "failed") and (says := _on_demand(unit)):

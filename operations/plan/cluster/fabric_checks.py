@@ -78,6 +78,7 @@ FIREWALL_SHUT = Kind(
     "firewall-shuts-rail",
     "{by} lets no connection in over {rails}: ranks and copies could not reach this node",
     remedy="{remedy}",
+    general="let the rails in by a rule of that firewall, such as `sudo ufw allow in on {rails}`",
 )
 NO_RDMA_DEVICE = Kind(
     "rdma-no-device",

@@ -34,17 +34,21 @@ class Kind:
     """What is seen, what it means for the service, and what helps. The texts have `{names}`, which a finding fills.
 
     `code`: words with dashes, the first is its topic (manual/messages.py). Owners note codes, so a code and what it
-    stands for never change. `means` is empty where `seen` says it. Raises ValueError where another kind has the code.
+    stands for never change. `means` is empty where `seen` says it. `general`: what helps as a rule, where the remedy is
+    worded on the node. Raises ValueError where another kind has the code, or where such a kind has no `general`.
     """
 
     code: str
     seen: str
     means: str = ""
     remedy: str = ""
+    general: str = ""
 
     def __post_init__(self) -> None:
         if self.code in KINDS:
             raise ValueError(f"two kinds of findings have the code {self.code}")
+        if _is_worded_elsewhere(self.remedy) and not self.general:
+            raise ValueError(f"{self.code} says nothing of what helps as a rule")
         KINDS[self.code] = self
 
     def said(self, **data: object) -> Said:
@@ -57,15 +61,19 @@ class Kind:
 
     def explained(self) -> tuple[str, str, str]:
         """What is seen, what it means and what helps, with `<name>` for what only a finding knows."""
-        return _named(self.seen), _named(self.means), _named(self.remedy)
+        where = f"the line in front of `[{self.code}]` has the names"
+        seen = where if _is_worded_elsewhere(self.seen) else _named(self.seen)
+        return seen, _named(self.means), _named(self.general or self.remedy)
+
+
+def _is_worded_elsewhere(text: str) -> bool:
+    """Whether all of it is one name, which a node or a check fills with its own words."""
+    return [plain for plain, *_ in Formatter().parse(text)] == [""]
 
 
 def _named(text: str) -> str:
-    parts = list(Formatter().parse(text))
-    if [plain for plain, *_ in parts] == [""]:
-        return "the finding says it"
     told = ""
-    for plain, name, _, _ in parts:
+    for plain, name, _, _ in Formatter().parse(text):
         told += plain
         # What hangs on a word is a tail that most findings don't have.
         if name and not told[-1:].isalnum() and not told.endswith(">"):

@@ -70,3 +70,12 @@ def nearest(word: str, known: Iterable[str], otherwise: str, least: float = 0.6)
     """`did you mean ...?` with the closest known word; `otherwise` when none is. `least`: 1 is the same word."""
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=least)
     return f"did you mean `{close[0]}`?" if close else otherwise
+
+
+def alike(word: str, known: Iterable[str], otherwise: str) -> str:
+    """`do you mean ...?` with those that have the word in them, else as `nearest` says."""
+    every = list(known)
+    found = [each for each in every if word and word.lower() in each]
+    if len(found) > 1:
+        return f"do you mean one of: {', '.join(found[:4])}?"
+    return f"did you mean `{found[0]}`?" if found else nearest(word.lower(), every, otherwise)

@@ -37,7 +37,13 @@ MODELS_LACK = Kind(
     f"{_HAS}, its models need {{need:.1f}} together",
     remedy=f"give them less (memory_gib), or {HOLDERS}",
 )
-RECIPE_LACKS = Kind("memory-recipe-lacks", f"{_HAS}, the recipe needs {{need:.4g}}", remedy=HOLDERS)
+RECIPE_LACKS = Kind(
+    "memory-recipe-lacks",
+    f"{_HAS}, the recipe needs {{need:.4g}}",
+    "the start would be refused, or freeze the node",
+    "log out of the desktop; `sudo docker ps` and `ps aux --sort -rss | head` show who holds it; or take a recipe that "
+    "wants less (`tandem recipes`)",
+)
 SHARE_LACKS = Kind(
     "memory-share-lacks",
     f"{_HAS}, {{engine}} wants {{need:.1f}} ({{flag}} {{share:g}} of {{total:.1f}}{{floor}})",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from operations.plan.config.refusal import Finding, Refusal, Remark, nearest
+from operations.plan.config.refusal import Finding, Refusal, Remark, alike
 from operations.plan.config.secret import hidden, known
 from operations.plan.recipes.bounds import Beyond, check_words
 from operations.plan.recipes.formats import eugr, needs, own, sparkrun
@@ -13,6 +13,8 @@ from operations.plan.recipes.formats.document import read
 from operations.plan.recipes.recipe import Recipe
 
 FOLDER = Path(__file__).parents[4] / "files/recipes"
+#: How names of the lab's own recipes begin.
+LAB = "lab-"
 
 
 def load_recipe(name: str, folder: Path = FOLDER) -> Recipe:
@@ -27,11 +29,17 @@ def find(name: str, folder: Path = FOLDER) -> Path:
     # Whatever lies there, `load_file` says what it is.
     if os.path.lexists(path):
         return path
-    known = sorted(file.stem for file in folder.glob("*.yaml"))
+    # The lab's own are no owner's choice.
+    known = [each for each in stems(folder) if not each.startswith(LAB) or name.startswith("lab")]
     listing = f"the recipes are: {', '.join(known)}"
     if is_path:
         raise Refusal(Finding("data", f"recipe={name!r}: there is no such file here", "give the path of a file"))
-    raise Refusal(Finding("data", f"recipe={name!r}: no such recipe", nearest(name, known, listing)))
+    raise Refusal(Finding("data", f"recipe={name!r}: no such recipe", alike(name, known, listing)))
+
+
+def stems(folder: Path = FOLDER) -> list[str]:
+    """Names of all recipes in a folder."""
+    return sorted(file.stem for file in folder.glob("*.yaml"))
 
 
 def load_file(path: Path) -> Recipe:
