@@ -35,7 +35,7 @@ executor = "mp"
 #   served_name   what clients call it, in place of the recipe's name
 #   on_demand     True: it is loaded when a client asks for it, and gives its memory back (docs/on-demand.md); in solo
 #                 alone. Each has to fit beside the models that stay loaded, not beside the others on demand
-#   idle_minutes  minutes without a request after which it is unloaded; 30 where it is not said
+#   idle_minutes  minutes without a request after which it is unloaded: 2 at the least, 30 where it is not said
 # The first models are worth the most: when memory runs out, the guard ends the last model of that node. For one run:
 # `--data models.coder.topology=cluster`. More in docs/models.md.
 #
