@@ -81,7 +81,9 @@ def _take(run: Run, model: ServedModel, wanted: decide.Lacking, _state: State, w
             where.log(f"{error}: its engine compiles its own")
             if str(error).endswith(CHANGED):
                 _mend(model, wanted.place, run.node(source.name))
-    return wanted.begins and _begin(model, wanted.place, wanted.made, where)
+    if wanted.begins:
+        _begin(model, wanted.place, wanted.made, where)
+    return True
 
 
 def _mend(model: ServedModel, place: str, source: Host) -> None:
@@ -90,8 +92,8 @@ def _mend(model: ServedModel, place: str, source: Host) -> None:
         source.log(f"{place}/{each} has changed by itself: it is removed, and the next start compiles it anew")
 
 
-def _begin(model: ServedModel, place: str, made: Made, where: Host) -> bool:
-    return bool(ask_or_none(where, kept.begin_with, place, made, kept_kernels.by_name(model)))
+def _begin(model: ServedModel, place: str, made: Made, where: Host) -> None:
+    ask_or_none(where, kept.begin_with, place, made, kept_kernels.by_name(model))
 
 
 def _list(run: Run, found: dict[str, list[str]], _state: State, where: Host) -> bool:

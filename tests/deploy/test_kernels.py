@@ -118,7 +118,7 @@ def test_a_broken_copy_is_said_mended_where_it_is_and_ends_no_deploy(
     assert good.copied == [("spark-1", "spark-2", {"kernels": "a/b", "made": made})] and not asks
     changed = f"kernels from spark-1: flashinfer/0.7.0/x.so {CHANGED}"
     broken = Runs(changed)
-    assert kernels._take(broken, model, wanted, None, Said("spark-2")) is begins  # type: ignore[arg-type]
+    assert kernels._take(broken, model, wanted, None, Said("spark-2"))  # type: ignore[arg-type]
     assert asks == [("spark-1", kept.mend), *([("spark-2", kept.begin_with)] if begins else [])]
     assert Said.lines[1:] == [
         f"spark-2: {changed}: its engine compiles its own",
@@ -127,7 +127,20 @@ def test_a_broken_copy_is_said_mended_where_it_is_and_ends_no_deploy(
     # Nor does it end where these programs can't be run; and only a changed file is looked for.
     asks.clear()
     answers.update(dict.fromkeys(answers))
-    assert kernels._take(broken, model, wanted, None, Said("spark-2")) is False  # type: ignore[arg-type]
+    assert kernels._take(broken, model, wanted, None, Said("spark-2"))  # type: ignore[arg-type]
     away = Runs("kernels from spark-1: timed out")
-    assert kernels._take(away, model, wanted, None, Said("spark-2")) is False  # type: ignore[arg-type]
+    assert kernels._take(away, model, wanted, None, Said("spark-2"))  # type: ignore[arg-type]
     assert [program for _, program in asks].count(kept.mend) == 1
+
+
+def test_a_node_whose_other_kernels_are_of_no_use_to_a_new_plan_deploys_all_the_same(tmp_path: Path) -> None:
+    plan = planned(topology="cluster")
+    nodes = states(plan, None, None)
+    for state, name in zip(nodes, NAMES, strict=True):
+        [model] = plan.on(name)
+        another = str(Path(kept_kernels.place_of(model)).parent / ("0" * 12))
+        state["kernels"]["kept"] = {another: {"made": {"content": "c1", "processor": GB10}, "proven": True}}
+        state["services"]["units"][ENGINE]["spec"] = "older"
+    outcome = deploy(tmp_path, nodes, "-y", "--data", "topology=cluster", programs={"kernels.kept:begin_with": False})
+    assert outcome.code == 0, outcome.text[-3000:]
+    assert {name for name, _ in asked(outcome, "kernels.kept:begin_with")} == set(NAMES)
