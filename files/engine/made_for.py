@@ -21,7 +21,7 @@ RESTARTS = 2
 
 
 def main(place: str, image: str, kind: str, restarts: str) -> str:
-    """What went, and why; empty: nothing."""
+    """Remove kernels that were compiled for something else. Returns why, in a few words; empty: they stay."""
     here, said = compiled.CACHE / place, ""
     inspect = ["docker", "image", "inspect", image]
     try:

@@ -63,8 +63,8 @@ class Failure(Broken):
 
 
 class Refusal(Exception):
-    """What a request is told instead of an answer. Engines answer it with the same failure, or die over it: it is the
-    request's. Or its model is not loaded (loading.py).
+    """A failure that is the client's answer: no further engine is tried. Engines fail alike over the request or die
+    of it, or its model is not loaded (loading.py).
     """
 
     headers: list[tuple[bytes, bytes]] = []

@@ -224,8 +224,8 @@ def _beginnings(model: str, messages: Any, tools: Any) -> Iterator[Beginning]:
 
 
 def _written(message: Any) -> str:
-    """What stands for a message. Most are a role and a text: to write a long one as JSON takes as long as to choose an
-    engine for it.
+    """A message as text, to be hashed. A role and a text are joined: to write a long one as JSON takes as long as to
+    choose an engine.
     """
     if isinstance(message, dict) and message.keys() == _PLAIN and isinstance(text := message["content"], str):
         return f"{message['role']} {text}"

@@ -48,7 +48,7 @@ class Visit:
 
     @property
     def tokens(self) -> int:
-        """What it has cost by now: nothing before an engine has the question, be it for how long its model loads."""
+        """Tokens that it has cost by now. While its model loads no engine has the question, and it costs nothing."""
         if self.told is not None:
             return self.told
         return self.asked + self.pieces if self.was_asked and self.status < 400 else 0

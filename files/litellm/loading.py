@@ -37,7 +37,6 @@ TOLD_S = 15.0
 #: Seconds that a client is told at least and at most (comes_back.py says why), and where the node does not answer.
 LEAST_S, MOST_S, AWAY_S = 2, 60, 30
 
-
 _SPEAKS = ("chat/", "completions", "messages", "responses", "audio/")
 #: How paths begin (protocols.py) on which a model has no answer, whatever its engine, by what it is asked for (`mode`).
 #: Where one engine may have one (SGLang scores with chat models), the path is not here.
@@ -124,7 +123,7 @@ async def is_loaded(url: str) -> bool:
 
 
 async def tell(url: str, *, wants: bool = True) -> Told:
-    """What its node says, now or a moment ago."""
+    """Ask the node of a model how far it is; an answer that still holds is not asked for again."""
     async with _asking[url, wants]:
         told = _heard.get((url, wants))
         if told is None or not told.is_fresh:
@@ -155,5 +154,5 @@ async def _ask(url: str, wants: bool) -> Told:
 
 
 def _shown(secret: str) -> str:
-    """What shows that we have the key, and is good for nothing else."""
+    """A hash of the key, by which the node knows that we have it. It opens nothing else."""
     return hmac.new(secret.strip().encode(), FOR, hashlib.sha256).hexdigest()

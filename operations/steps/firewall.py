@@ -63,7 +63,8 @@ def apply(run: Run) -> Iterator[PyinfraCommand]:
         changed = True
         yield command
     problem = registry.service_of(FIREWALL).differs(found)
-    if not changed and not problem and is_up(found, FIREWALL):
+    # A deploy that was broken off may have loaded this one and not yet silenced the former one's stop.
+    if not (changed or problem or inherits) and is_up(found, FIREWALL):
         host.noop("the firewall is in force")
         return
     if problem and not changed:

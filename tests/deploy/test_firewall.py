@@ -114,3 +114,15 @@ def test_one_under_its_former_name_is_in_force_until_this_one_is_and_goes_then(t
         handed = outcome.position(node, ">/etc/tandem/walls/walls.sh")
         gone = outcome.position(node, "disable --now --quiet tandem-walls.service")
         assert outcome.position(node, RAISE) < handed < outcome.position(node, START) < gone
+
+
+def test_one_under_its_former_name_goes_harmless_behind_a_deploy_that_was_broken_off(tmp_path: Path) -> None:
+    """This one is in force already; the former one's own stop would still take the table away."""
+    found = states(topology="replicas")
+    for state in found:
+        state["services"]["units"][FORMER_FIREWALL] = {"UnitFileState": "enabled", "ActiveState": "active"}
+    outcome = deploy(tmp_path, found, "-y", "--data", "topology=replicas")
+    assert outcome.code == 0, outcome.text
+    for node in (1, 2):
+        handed = outcome.position(node, ">/etc/tandem/walls/walls.sh")
+        assert handed < outcome.position(node, "disable --now --quiet tandem-walls.service")
