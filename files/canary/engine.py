@@ -134,9 +134,10 @@ class Engine(Watch):
             self.rests_until = 0.0
         if moved:
             return Sight(alive=True)
-        if stuck:
+        if stuck and not (asked and timeout_s < self.deadline_s):
             return Sight(problem=stuck, since=asked.asked if asked else now)
         if asked:
+            # Also where metrics had less than the deadline: what waited for longer is the reason.
             return Sight(problem=asked.problem, since=asked.asked) if answered else self.late(asked)
         if not speaks or now >= self.rests_until:
             self.question = Question(self.ask)
