@@ -13,11 +13,13 @@ ALL = ("replicas", "cluster/ray", "cluster/mp", "solo")
 BALANCED = ("replicas/balanced",)
 SWITCH = ("replicas/switch", "cluster/mp/switch")
 OTHER_KIND = ("replicas/NetworkManager",)
+#: With llama.cpp in the place of vLLM.
+LLAMA = ("replicas/llama.cpp", "solo/llama.cpp")
 #: As is shipped, with a virtual address, by which its clients come.
 ADDRESS = ("replicas/address",)
 #: A cluster that goes on as one engine, with a virtual address.
 FALLBACK = ("cluster/mp/fallback",)
-EVERY = (*ALL, *BALANCED, *SWITCH, *OTHER_KIND, *ADDRESS, *FALLBACK)
+EVERY = (*ALL, *BALANCED, *SWITCH, *OTHER_KIND, *ADDRESS, *FALLBACK, *LLAMA)
 PAIRS = ALL[:3]
 #: Where it makes no difference who starts the ranks.
 EITHER = ALL[:2]

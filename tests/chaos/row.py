@@ -11,7 +11,6 @@ from tests.chaos.client import Seen
 from tests.chaos.fault import Fault
 from tests.chaos.passing import passing
 from tests.chaos.scene import Scene
-from tests.lab import chat
 from tests.lab.cluster import Deploy
 
 CLIENTS = 8
@@ -111,7 +110,7 @@ def _happen(scene: Scene, fault: Fault, seen: Seen, row: Row) -> Deploy | None:
         repaired = scene.deploy()
         if repaired.code == 0:
             # The key may be another one.
-            scene.at = chat.endpoint()
+            scene.at = scene.endpoint()
     time.sleep(max(0.0, start + BUSY_S - time.monotonic()) if fault.heals == "itself" and not fault.undo else 0.0)
     seen.pause_s = PAUSE_S
     patience_s = time.monotonic() - start + PATIENCE_S

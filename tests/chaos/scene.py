@@ -13,8 +13,8 @@ from typing import Any
 
 from operations.paths import ADDRESS, ENGINE, LITELLM, PROXY
 from tests.chaos import client
-from tests.lab import chat
-from tests.lab.cluster import HEAD, WORKER, Deploy, deploy, lab, on
+from tests.lab import chat, gguf, images
+from tests.lab.cluster import HEAD, INVENTORY, WORKER, Deploy, deploy, lab, on
 from tests.lab.desk import Desk
 from tests.lab.settings import MANAGEMENT_NET, LabNode
 
@@ -35,6 +35,8 @@ KNOBS = {
     "address": {"routing": "balanced", "proxy_address": f"{MANAGEMENT_NET}.50"},
     "fallback": {"fallback": "solo", "fallback_after": "30", "proxy_address": f"{MANAGEMENT_NET}.50"},
 }
+#: Its inventory has another engine, of which the lab wants an image and a model.
+LLAMA, ON_LLAMA = "llama.cpp", "tests/lab/on_llama/inventory.py"
 #: Of replicas beside those.
 SHUFFLE = {"routing": "simple-shuffle"}
 #: One says little: five in a row took 28, 31, 35, 34 and 34 s with nothing beside them (cluster/ray, two cores).
@@ -43,7 +45,7 @@ COLD_STARTS = 3
 
 @dataclass
 class Scene:
-    """One topology with one executor, deployed. `variant`: of DESKS or KNOBS."""
+    """One topology with one executor, deployed. `variant`: of DESKS or KNOBS, or LLAMA."""
 
     topology: str
     executor: str
@@ -81,6 +83,10 @@ class Scene:
         return [node for node in self.serving if on(node, f"ip -o address show to {self.address}").strip()]
 
     @property
+    def inventory(self) -> str:
+        return ON_LLAMA if self.variant == LLAMA else INVENTORY
+
+    @property
     def desk(self) -> Desk:
         return DESKS.get(self.variant, Desk())
 
@@ -100,13 +106,16 @@ class Scene:
 
     def deploy(self, **knobs: str) -> Deploy:
         wanted: dict[str, Any] = {**self.knobs, **knobs}
-        return deploy(**wanted)
+        return deploy(inventory=self.inventory, **wanted)
 
     def set_up(self) -> None:
         """Boot the nodes that it wants and deploy it; learn the right answers, time cold starts where they are the
         measure.
         """
         lab("up", WIRING=self.desk.wiring, OS=self.desk.system, RENDERER=self.desk.renderer)
+        if self.variant == LLAMA:
+            gguf.ensure()
+            images.ensure((images.LLAMA,))
         first = self.deploy()
         assert first.code == 0, first.text[-3000:]
         self.look()
@@ -115,9 +124,13 @@ class Scene:
 
     def look(self) -> Scene:
         """Learn the right answers of what is deployed."""
-        self.at = chat.endpoint()
+        self.at = self.endpoint()
         self.expected = client.learn(self.at)
         return self
+
+    def endpoint(self) -> dict[str, str]:
+        """Where clients ask, with which key, and for which model."""
+        return chat.endpoint(self.inventory)
 
     def _time_a_cold_start(self) -> float:
         with ThreadPoolExecutor() as pool:
@@ -135,7 +148,7 @@ class Scene:
 
     def answers(self, node: LabNode) -> bool:
         """Whether the engine of a node gives a token."""
-        body = {"model": "tiny-llama", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
+        body = {"model": self.at["OPENAI_MODEL"], "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
         # From within the node's network: engines start meanwhile, and a login costs seven times the CPU of this.
         inside = ("ip", "netns", "exec", node.namespace, "chroot", str(node.root))
         ask = ("curl", "-sf", "-m", "8", f"{self.engines[node]}/v1/chat/completions", "-d", json.dumps(body))

@@ -14,9 +14,9 @@ from operations.paths import PROXY_KEY
 from tests.lab.settings import LabNode
 
 
-def endpoint() -> dict[str, str]:
+def endpoint(inventory: str = "tests/lab/inventory.py") -> dict[str, str]:
     """What `tandem endpoint` prints, read back."""
-    argv = ["pyinfra", "-y", "tests/lab/inventory.py", "operations/verbs/endpoint.py"]
+    argv = ["pyinfra", "-y", inventory, "operations/verbs/endpoint.py"]
     done = subprocess.run([sys.executable, "-m", *argv], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(done.stderr)

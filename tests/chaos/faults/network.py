@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.chaos.acts import all_of, on_lab, pause, sh, status_says, until_alone
 from tests.chaos.deploying import netplan_unconfirmed
-from tests.chaos.fault import BALANCED, EITHER, FALLBACK, OTHER_KIND, PAIRS, SWITCH, Fault
+from tests.chaos.fault import BALANCED, EITHER, FALLBACK, LLAMA, OTHER_KIND, PAIRS, SWITCH, Fault
 from tests.chaos.faults.absent import ALONE_S
 from tests.lab.cluster import HEAD, WORKER
 
@@ -16,7 +16,7 @@ NETWORK = [
         "rail 0 cut for 5 s",
         on_lab("cut", "spark-2:rail0"),
         "nothing is started anew",
-        (*PAIRS, *SWITCH, *BALANCED),
+        (*PAIRS, *SWITCH, *BALANCED, *LLAMA[:1]),
         undo=on_lab("heal", "spark-2:rail0"),
         held_s=5,
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.chaos.acts import all_of, power, reboot
-from tests.chaos.fault import BACK, BALANCED, EITHER, PAIRS, SWITCH, Fault
+from tests.chaos.fault import ALL, BACK, BALANCED, EITHER, LLAMA, PAIRS, SWITCH, Fault
 from tests.lab.cluster import HEAD, WORKER
 
 BOTH_BOOT = f"{BACK}; both boot at once, on the lab's two cores"
@@ -11,7 +11,7 @@ BOTH_BOOT = f"{BACK}; both boot at once, on the lab's two cores"
 #: with Docker, HAProxy, two LiteLLMs and what watches the node.
 BOTH_BOOT_S = 10
 NODES = [
-    Fault("reboot worker", reboot(WORKER), BACK, (*PAIRS, *SWITCH, *BALANCED)),
+    Fault("reboot worker", reboot(WORKER), BACK, (*PAIRS, *SWITCH, *BALANCED, *LLAMA[:1])),
     Fault("reboot head", reboot(HEAD), BACK, on_head=True),
     Fault(
         "reboot both at once",
@@ -31,8 +31,8 @@ NODES = [
         # The second one begins so much later.
         patience_s=8,
     ),
-    Fault("power cut of the worker", power(WORKER), BACK, (*PAIRS, *SWITCH, *BALANCED)),
-    Fault("power cut of the head", power(HEAD), BACK, on_head=True),
+    Fault("power cut of the worker", power(WORKER), BACK, (*PAIRS, *SWITCH, *BALANCED, *LLAMA[:1])),
+    Fault("power cut of the head", power(HEAD), BACK, (*ALL, *LLAMA[1:]), on_head=True),
     Fault(
         "power cut of both at once",
         power(HEAD, WORKER),

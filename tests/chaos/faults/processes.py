@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tests.chaos.acts import all_of, send, sh, until_all_answer
-from tests.chaos.fault import ALL, BACK, BALANCED, EITHER, KILL, PAIRS, Fault
+from tests.chaos.fault import ALL, BACK, BALANCED, EITHER, KILL, LLAMA, PAIRS, Fault
 from tests.lab.cluster import HEAD, WORKER
 
 PROCESSES = [
-    Fault("SIGKILL engine container, worker", sh(WORKER, KILL), BACK, (*PAIRS, *BALANCED)),
-    Fault("SIGKILL engine container, head", sh(HEAD, KILL), BACK, (*ALL, *BALANCED)),
+    Fault("SIGKILL engine container, worker", sh(WORKER, KILL), BACK, (*PAIRS, *BALANCED, *LLAMA[:1])),
+    Fault("SIGKILL engine container, head", sh(HEAD, KILL), BACK, (*ALL, *BALANCED, *LLAMA)),
     Fault(
         "SIGKILL engine container, head, as soon as the worker's is back from one",
         # Then both are in the proxy's cooldown at once.
@@ -56,6 +56,8 @@ PROCESSES = [
         ("replicas", *BALANCED),
     ),
     Fault("SIGSTOP API server", send("STOP", HEAD, "vllm serve "), "the canary kills it", ALL[1:]),
+    Fault("SIGSTOP llama-server", send("STOP", WORKER, "llama-server "), "the canary kills it", LLAMA[:1]),
+    Fault("SIGSTOP llama-server", send("STOP", HEAD, "llama-server "), "the canary kills it", LLAMA[1:]),
     Fault(
         "SIGSTOP engine core", send("STOP", WORKER, "VLLM::EngineCore"), "the canary kills it", ("replicas", *BALANCED)
     ),
