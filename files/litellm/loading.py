@@ -117,9 +117,10 @@ async def until_loaded(model: str, path: str) -> AsyncIterator[str]:
         await asyncio.sleep(WAITS_S)
 
 
-async def is_loaded(url: str) -> bool:
-    """Whether it is, by its node's word; nobody wants it by that."""
-    return (await tell(url, wants=False)).state == "loaded"
+async def is_loaded(url: str) -> bool | None:
+    """Whether it is, by its node's word, or None: the node says nothing. Nobody wants it by that."""
+    state = (await tell(url, wants=False)).state
+    return None if state == "away" else state == "loaded"
 
 
 async def tell(url: str, *, wants: bool = True) -> Told:

@@ -263,7 +263,7 @@ def test_a_path_on_which_a_model_has_no_answer_loads_nothing(door: Door, tmp_pat
         assert Asked(url, "b", "/v1/embeddings", input="Hi").error["code"] == "model_not_loaded"
 
 
-def test_a_list_of_models_waits_once_for_a_node_that_is_dark(door: Door, tmp_path: Path) -> None:
+def test_a_list_of_models_waits_once_for_a_node_that_is_dark(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as dark:
         dark.bind(("127.0.0.1", 0))
         dark.listen()
@@ -272,7 +272,11 @@ def test_a_list_of_models_waits_once_for_a_node_that_is_dark(door: Door, tmp_pat
         for after_s in (0, 1.2):
             # No word of a node that answers would hold for so long.
             time.sleep(after_s)
-            assert not json.loads(urllib.request.urlopen(f"{door.url}/v1/models/a", timeout=10).read())["loaded"]
+            assert json.loads(urllib.request.urlopen(f"{door.url}/v1/models/a", timeout=10).read())["loaded"] is None
+        # So a deploy does not end well, and asks nobody to load it.
+        monkeypatch.setattr(probe.brief, "main", lambda _: {"state": {}, "log": []})
+        found = probe.main("tandem-proxy", door.url, "a")
+        assert not found["ok"] and found["problem"].startswith("the node that loads a does not answer")
         dark.settimeout(0.5)
         dark.accept()
         with pytest.raises(TimeoutError):
