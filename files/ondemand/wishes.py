@@ -65,7 +65,7 @@ def server(address: str, port: int, key: Path, ask: Ask) -> ThreadingHTTPServer:
         request_queue_size = 128
 
         def server_bind(self) -> None:
-            # HTTPServer's own asks DNS for a name that nobody needs: without a router that takes many seconds.
+            # HTTPServer's own asks DNS for a name that nobody needs. Without a router that takes seconds.
             TCPServer.server_bind(self)
 
     return Server((address, port), Handler)

@@ -126,7 +126,7 @@ def flood(at: dict[str, str]) -> tuple[list[Got], int]:
 
 
 def ask_again(at: dict[str, str], model: str) -> Got:
-    """As a client does that is told to come back: the program of a node that has just booted takes a second to listen."""
+    """As a client does that is told to come back. A node that has just booted takes a second to listen."""
     deadline = time.monotonic() + LOAD_S
     while (got := ask(at, model)).status == 503 and time.monotonic() < deadline:
         time.sleep(AGAIN_S)

@@ -92,7 +92,7 @@ def serve(addresses: Sequence[str], port: int, shared: Shared) -> None:
 
 class _Server(ThreadingHTTPServer):
     def server_bind(self) -> None:
-        # HTTPServer's own asks DNS for a name that nobody needs: without a router that takes many seconds, for each rail.
+        # HTTPServer's own asks DNS for a name that nobody needs. Without a router that takes seconds, for each rail.
         TCPServer.server_bind(self)
 
 

@@ -39,8 +39,8 @@ def _cut(name: str, messages: list[Json], needs: tuple[str, ...] = (), **more: A
 
 
 def _forced(name: str, text: str, tools: tuple[str, ...], choice: str | Json, **more: Any) -> Question:
-    """A call that is demanded. Noise does not end where its arguments are left open, as vLLM leaves those of a tool that
-    is not `strict` (structural_tag_registry.py of 0.32).
+    """A call that is demanded. Noise does not end where arguments are left open. So vLLM leaves those of a tool that is
+    not `strict` (structural_tag_registry.py of 0.32).
     """
 
     def body(seen: Seen) -> Json:
