@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from operations.node.engine import answering, probe
+from operations.node.look import status
 from tests.bench.routing import doors
 from tests.node.desk_double import KEY, DeskDouble, desk, free_port
 from tests.node.shipped import part
@@ -111,6 +112,8 @@ def test_door_and_node_go_by_the_same_times_and_show_the_same() -> None:
     assert of("MOST_S", "litellm/loading.py") < tenants.KEPT_S
     # It may be told so as long as three words with systemd take.
     assert 3 * of("WORD_S", "ondemand/systemd.py") < of("GONE_S", "litellm/loading.py")
+    # `tandem status` has the list of models in time where a node is dark.
+    assert of("LOOK_S", "litellm/loading.py") + 0.5 <= status.ANSWER_S
     # A comment is two lines, and go-openai bears 300: loads of half an hour.
     assert 300 / 2 * of("TOLD_S", "litellm/loading.py") > 1800
     assert of("FOR", "litellm/loading.py") == of("FOR", "ondemand/wishes.py")
@@ -269,14 +272,14 @@ def test_a_list_of_models_waits_once_for_a_node_that_is_dark(door: Door, monkeyp
         dark.listen()
         at = f"http://127.0.0.1:{dark.getsockname()[1]}"
         door.file.write_text(json.dumps({"a": {"engine": at, "loaded_by": f"{at}/tandem-engine-a"}}))
+        monkeypatch.setattr(probe.brief, "main", lambda _: {"state": {}, "log": []})
+        # So a deploy does not end well, and asks nobody to load it.
+        found = probe.main("tandem-proxy", door.url, "a", deadline_s=status.ANSWER_S)
+        assert not found["ok"] and found["problem"].startswith("the node that loads a does not answer")
         for after_s in (0, 1.2):
             # No word of a node that answers would hold for so long.
             time.sleep(after_s)
             assert json.loads(urllib.request.urlopen(f"{door.url}/v1/models/a", timeout=10).read())["loaded"] is None
-        # So a deploy does not end well, and asks nobody to load it.
-        monkeypatch.setattr(probe.brief, "main", lambda _: {"state": {}, "log": []})
-        found = probe.main("tandem-proxy", door.url, "a")
-        assert not found["ok"] and found["problem"].startswith("the node that loads a does not answer")
         dark.settimeout(0.5)
         dark.accept()
         with pytest.raises(TimeoutError):
