@@ -44,7 +44,7 @@ def _forced(name: str, text: str, tools: tuple[str, ...], choice: str | Json, **
     """
 
     def body(seen: Seen) -> Json:
-        asked = {"tools": texts.tools(*tools, strict=seen.subject.is_noise), "tool_choice": choice}
+        asked: Json = {"tools": texts.tools(*tools, strict=seen.subject.is_noise), "tool_choice": choice}
         return _chat(name, user(text), 256, parallel_tool_calls=False, **asked, **more).body(seen)
 
     return Question(name, CHAT, body, ("chat", "named" if isinstance(choice, dict) else "forced"))
