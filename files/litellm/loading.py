@@ -26,7 +26,7 @@ from litellm.proxy import proxy_server
 FOR = b"tandem: models on demand"
 #: Seconds for which a word of the node holds: that a model is loaded, and that it is not yet.
 LOADED_S, WAITS_S = 2.0, 0.9
-#: Seconds that a node has for who only looks, and for which that one goes by it that it does not answer. `tandem status`
+#: Seconds that a node has for who only looks, and for which a look goes by it that it does not answer. `tandem status`
 #: waits 2.5 s for the list of models (ANSWER_S of operations/node/look/status.py).
 LOOK_S, DARK_S = 1.5, 15.0
 #: Seconds for the node to answer, and for which one that does not is asked again for a stream that has begun: systemd

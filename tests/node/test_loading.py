@@ -20,6 +20,7 @@ import pytest
 
 from operations.node.engine import answering, probe
 from operations.node.look import status
+from operations.node.unit import brief
 from tests.bench.routing import doors
 from tests.node.desk_double import KEY, DeskDouble, desk, free_port
 from tests.node.shipped import part
@@ -272,7 +273,7 @@ def test_a_list_of_models_waits_once_for_a_node_that_is_dark(door: Door, monkeyp
         dark.listen()
         at = f"http://127.0.0.1:{dark.getsockname()[1]}"
         door.file.write_text(json.dumps({"a": {"engine": at, "loaded_by": f"{at}/tandem-engine-a"}}))
-        monkeypatch.setattr(probe.brief, "main", lambda _: {"state": {}, "log": []})
+        monkeypatch.setattr(brief, "main", lambda _: {"state": {}, "log": []})
         # So a deploy does not end well, and asks nobody to load it.
         found = probe.main("tandem-proxy", door.url, "a", deadline_s=status.ANSWER_S)
         assert not found["ok"] and found["problem"].startswith("the node that loads a does not answer")
