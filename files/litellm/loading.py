@@ -26,8 +26,9 @@ from litellm.proxy import proxy_server
 FOR = b"tandem: models on demand"
 #: Seconds for which a word of the node holds: that a model is loaded, and that it is not yet.
 LOADED_S, WAITS_S = 2.0, 0.9
-#: Seconds for which who only looks goes by that a node does not answer: a dark one takes ASK_S to say nothing.
-DARK_S = 15.0
+#: Seconds that a node has for who only looks, and for which a look goes by it that it does not answer. `tandem status`
+#: waits 2.5 s for the list of models (ANSWER_S of operations/node/look/status.py).
+LOOK_S, DARK_S = 1.5, 15.0
 #: Seconds for the node to answer, and for which one that does not is asked again for a stream that has begun: systemd
 #: may be slow, twice, while the node has no word for anybody.
 ASK_S, GONE_S = 3.0, 60.0
@@ -117,9 +118,10 @@ async def until_loaded(model: str, path: str) -> AsyncIterator[str]:
         await asyncio.sleep(WAITS_S)
 
 
-async def is_loaded(url: str) -> bool:
-    """Whether it is, by its node's word; nobody wants it by that."""
-    return (await tell(url, wants=False)).state == "loaded"
+async def is_loaded(url: str) -> bool | None:
+    """Whether it is, by its node's word, or None: the node says nothing. Nobody wants it by that."""
+    state = (await tell(url, wants=False)).state
+    return None if state == "away" else state == "loaded"
 
 
 async def tell(url: str, *, wants: bool = True) -> Told:
@@ -141,7 +143,7 @@ async def _ask(url: str, wants: bool) -> Told:
     headers = {"Authorization": f"Bearer {_shown(os.environ['LITELLM_MASTER_KEY'])}"}
     try:
         async with (
-            asyncio.timeout(ASK_S),
+            asyncio.timeout(ASK_S if wants else LOOK_S),
             attempts.session().request("POST" if wants else "GET", url, headers=headers) as response,
         ):
             response.raise_for_status()

@@ -13,7 +13,7 @@ from litellm.proxy import proxy_server
 
 async def answer(name: str) -> Said:
     """The models, or the one of this name (empty: all). `max_model_len` is a context in tokens, `answers` what it is
-    asked for; of one on demand `loaded` says whether it is.
+    asked for; of one on demand `loaded` says whether it is, null where its node does not answer.
     """
     router = proxy_server.llm_router
     known = sorted(router.model_names) if router else []

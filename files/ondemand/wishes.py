@@ -14,6 +14,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import TCPServer
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -62,6 +63,10 @@ def server(address: str, port: int, key: Path, ask: Ask) -> ThreadingHTTPServer:
     class Server(ThreadingHTTPServer):
         daemon_threads = True
         request_queue_size = 128
+
+        def server_bind(self) -> None:
+            # HTTPServer's own asks DNS for a name that nobody needs. Without a router that takes seconds.
+            TCPServer.server_bind(self)
 
     return Server((address, port), Handler)
 

@@ -81,12 +81,17 @@ def model_writes(asked: Json, of: Faults) -> str:
     if schema and of.schema:
         return "Here is Anna, who is 34."
     tools = {each["function"]["name"]: each["function"]["parameters"] for each in asked.get("tools") or []}
+    strict = {each["function"]["name"] for each in asked.get("tools") or [] if each["function"].get("strict")}
     choice = asked.get("tool_choice", "auto")
     if of.noise:
         forced = choice["function"]["name"] if isinstance(choice, dict) else next(iter(tools), "")
         if schema:
             return json.dumps(first_of(schema))
-        return "12 " * 60 if choice in ("auto", "none") else _call(forced, first_of(tools[forced]))
+        if choice in ("auto", "none"):
+            return "12 " * 60
+        # Where the arguments are left open, noise comes to no end: so vLLM 0.32 does where a tool is not strict.
+        open_ended = f'<tool_call>{{"name": "{forced}", "arguments": {"12 " * 500}'
+        return _call(forced, first_of(tools[forced])) if forced in strict else open_ended
     thought = "<think>Let me see.</think>" if of.thinks else ""
     return thought + _right(asked, schema, tools, choice, of)
 

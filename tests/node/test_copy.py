@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from operations.node.copy import fetch, install
+from operations.node.copy import share as serving
 from operations.node.look import survey
 from operations.node.model import mend, proof
 from operations.wire.model import Place
@@ -205,3 +207,8 @@ def test_a_folder_with_the_model_s_own_files_is_no_draft_s(source: Path) -> None
     comes: Any = {"m": {"source": str(source), "plain": True}, "d": {"source": str(source), "plain": False}}
     problems = survey._source_problems(comes, look, {"m": ABSENT, "d": ABSENT})
     assert problems == [f"{source} has no models--org--draft at {'d' * 40}"]
+
+
+def test_it_is_served_at_once_where_no_dns_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "getfqdn", lambda *_: pytest.fail("it asks DNS"))
+    serving.serve(["127.0.0.1"], 0, serving.Shared([], tmp_path))

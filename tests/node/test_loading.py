@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 
 from operations.node.engine import answering, probe
+from operations.node.look import status
+from operations.node.unit import brief
 from tests.bench.routing import doors
 from tests.node.desk_double import KEY, DeskDouble, desk, free_port
 from tests.node.shipped import part
@@ -111,6 +113,8 @@ def test_door_and_node_go_by_the_same_times_and_show_the_same() -> None:
     assert of("MOST_S", "litellm/loading.py") < tenants.KEPT_S
     # It may be told so as long as three words with systemd take.
     assert 3 * of("WORD_S", "ondemand/systemd.py") < of("GONE_S", "litellm/loading.py")
+    # `tandem status` has the list of models in time where a node is dark.
+    assert of("LOOK_S", "litellm/loading.py") + 0.5 <= status.ANSWER_S
     # A comment is two lines, and go-openai bears 300: loads of half an hour.
     assert 300 / 2 * of("TOLD_S", "litellm/loading.py") > 1800
     assert of("FOR", "litellm/loading.py") == of("FOR", "ondemand/wishes.py")
@@ -263,16 +267,20 @@ def test_a_path_on_which_a_model_has_no_answer_loads_nothing(door: Door, tmp_pat
         assert Asked(url, "b", "/v1/embeddings", input="Hi").error["code"] == "model_not_loaded"
 
 
-def test_a_list_of_models_waits_once_for_a_node_that_is_dark(door: Door, tmp_path: Path) -> None:
+def test_a_list_of_models_waits_once_for_a_node_that_is_dark(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as dark:
         dark.bind(("127.0.0.1", 0))
         dark.listen()
         at = f"http://127.0.0.1:{dark.getsockname()[1]}"
         door.file.write_text(json.dumps({"a": {"engine": at, "loaded_by": f"{at}/tandem-engine-a"}}))
+        monkeypatch.setattr(brief, "main", lambda _: {"state": {}, "log": []})
+        # So a deploy does not end well, and asks nobody to load it.
+        found = probe.main("tandem-proxy", door.url, "a", deadline_s=status.ANSWER_S)
+        assert not found["ok"] and found["problem"].startswith("the node that loads a does not answer")
         for after_s in (0, 1.2):
             # No word of a node that answers would hold for so long.
             time.sleep(after_s)
-            assert not json.loads(urllib.request.urlopen(f"{door.url}/v1/models/a", timeout=10).read())["loaded"]
+            assert json.loads(urllib.request.urlopen(f"{door.url}/v1/models/a", timeout=10).read())["loaded"] is None
         dark.settimeout(0.5)
         dark.accept()
         with pytest.raises(TimeoutError):

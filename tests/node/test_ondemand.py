@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from pathlib import Path
@@ -197,6 +198,12 @@ def test_whoever_has_not_the_key_loads_nothing(tmp_path: Path) -> None:
         assert refusal(it, "a", part("ondemand", "wishes").shown("")) == 401
         time.sleep(0.2)
         assert it.engines["a"].starts == 0
+
+
+def test_it_listens_where_no_dns_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "getfqdn", lambda *_: pytest.fail("it asks DNS"))
+    wishes = part("ondemand", "wishes")
+    wishes.server("127.0.0.1", desk_double.free_port(), tmp_path / "key", lambda *_: None).server_close()
 
 
 def test_a_program_that_begins_anew_knows_what_is_loaded(tmp_path: Path) -> None:

@@ -85,6 +85,8 @@ def call_of(arguments: str, finish: str = "tool_calls", **more: str) -> Any:
         (call_of('{"any": 1}'), gate.HOLDS, ""),
         (call_of("[7]"), gate.FAILS, "a call's arguments are no JSON object: '[7]'"),
         (call_of('{"any"'), gate.FAILS, "a call's arguments are no JSON: "),
+        (call_of('{"any"', "length"), gate.UNSURE, "the call had no room to end"),
+        (call_of("4444", "length"), gate.UNSURE, "the call had no room to end"),
         (call_of('{"any": 1}', id=""), gate.FAILS, "a call has no id"),
         (call_of('{"any": 1}', "length"), gate.UNSURE, "the answer had no room to end"),
     ],

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import TCPServer
 from typing import Any
 from urllib.parse import unquote
 
@@ -85,8 +86,14 @@ def of(snapshot: Path) -> str:
 
 def serve(addresses: Sequence[str], port: int, shared: Shared) -> None:
     """Serve on every address, in threads. Raises OSError when another program is there."""
-    for server in [ThreadingHTTPServer((address, port), partial(_Handler, shared)) for address in addresses]:
+    for server in [_Server((address, port), partial(_Handler, shared)) for address in addresses]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
+
+
+class _Server(ThreadingHTTPServer):
+    def server_bind(self) -> None:
+        # HTTPServer's own asks DNS for a name that nobody needs. Without a router that takes seconds, for each rail.
+        TCPServer.server_bind(self)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from operations.node.door import certificate
 from operations.node.unit import brief
+from operations.paths import ONDEMAND
 from operations.wire import Json
 from operations.wire.unit import Probed, Question
 
@@ -33,7 +34,8 @@ def main(
     question: Question | None = None,
 ) -> Probed:
     """Whether it gives what it is asked for (`question`: path, body, and a pattern that is found in a good answer). A
-    model that is loaded when somebody asks, and is not, is asked nothing by the proxy: that would load it.
+    model that is loaded when somebody asks, and is not, is asked nothing by the proxy: that would load it. Then what
+    loads it has to answer.
 
     `ok`; else `problem`, the unit's state, the last line of its log, and `listens`: an engine that has loaded says
     what it serves, although a prompt before us may keep it from giving a token.
@@ -45,7 +47,10 @@ def main(
         listens = True
         if model not in served:
             raise ValueError(f"serves {', '.join(served)}, not {model}")
-        if served[model].get("loaded") is False:
+        is_loaded = served[model].get("loaded", True)
+        if is_loaded is None:
+            raise ValueError(f"the node that loads {model} does not answer (sudo journalctl -u {ONDEMAND}, there)")
+        if not is_loaded:
             return {"ok": True, "seconds": time.monotonic() - start}
         wanted = question or CHAT
         answer = ask(f"{url}{wanted['path']}", {"model": model, **wanted["body"]}, key, deadline_s)

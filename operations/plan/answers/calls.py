@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import cast
 
 from operations.plan.answers import recited, texts
@@ -43,14 +44,15 @@ def _fitting(said: Said) -> None:
 
 
 def _arguments(call: Call, said: Said) -> Json:
-    try:
-        found = json.loads(call.arguments)
-    except ValueError:
-        if said.is_cut:
-            raise Undecided("the call had no room to end") from None
-        raise Wrong(f"a call's arguments are no JSON: {quoted(call.arguments)}") from None
-    need(isinstance(found, dict), f"a call's arguments are no JSON object: {quoted(call.arguments)}")
-    return cast("Json", found)
+    found, what = cast("object", None), "JSON"
+    with suppress(ValueError):
+        found, what = json.loads(call.arguments), "JSON object"
+    if isinstance(found, dict):
+        return found
+    if said.is_cut:
+        # The beginning of a number is JSON as well.
+        raise Undecided("the call had no room to end")
+    raise Wrong(f"a call's arguments are no {what}: {quoted(call.arguments)}")
 
 
 def apart(said: Said) -> None:

@@ -83,12 +83,13 @@ def call(arguments: Json) -> Json:
     return {"role": "assistant", "content": "", "tool_calls": [made]}
 
 
-def tools(*names: str) -> list[Json]:
-    """Tools in OpenAI's form."""
+def tools(*names: str, strict: bool = False) -> list[Json]:
+    """Tools in OpenAI's form. `strict`: the engine is told to hold arguments to their schema."""
+    more = {"strict": True} if strict else {}
     return [
         {
             "type": "function",
-            "function": {"name": each, "description": _ABOUT[each], "parameters": TOOLS[each]},
+            "function": {"name": each, "description": _ABOUT[each], "parameters": TOOLS[each], **more},
         }
         for each in names
     ]
