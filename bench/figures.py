@@ -17,6 +17,9 @@ from bench.records import Request, Step
 from bench.slo import Slo
 from bench.timing import behind_first, last_text, seconds_a_token
 
+#: Seconds. What was written in less came in one read: it says nothing of a pace, and one such step would be the mean.
+WRITTEN_S = 0.01
+
 
 @dataclass(frozen=True)
 class Percentiles:
@@ -33,7 +36,7 @@ class Figures:
 
     #: Tokens a second of all users together. Prompt tokens count as the server counts them, cached ones included.
     prefill_tok_s: float | None
-    #: The first token of an answer is the prefill's.
+    #: The first token of an answer is the prefill's. None where all that is behind it came within WRITTEN_S.
     decode_tok_s: float | None
     #: Tokens of all answers over all the time, from the first request to the end of the last: what users get in all.
     #: Where all are served in step, `decode_tok_s` counts the writing alone and looks faster.
@@ -66,22 +69,23 @@ class Figures:
 def figures(step: Step, requests: Sequence[Request], slo: Slo | None) -> Figures:
     """The figures of a step and its requests. Requests that failed count as errors and in the target alone."""
     whole = [each for each in requests if not each.error and each.first_s is not None]
+    paced = [each for each in whole if last_text(each) - _first(each) >= WRITTEN_S]
     share = largest_share(step)
     return Figures(
         prefill_tok_s=_rate(
             sum(each.prompt_tokens or 0 for each in whole), [(each.sent_s, _first(each)) for each in whole]
         ),
         decode_tok_s=_rate(
-            sum(behind_first(each) for each in whole), [(_first(each), last_text(each)) for each in whole]
+            sum(behind_first(each) for each in whole), [(_first(each), last_text(each)) for each in whole], WRITTEN_S
         ),
         whole_tok_s=_rate(
             sum(each.answer_tokens or 0 for each in whole),
             [(min(each.sent_s for each in whole), max(each.done_s for each in whole))] if whole else [],
         ),
         ttft_s=percentiles([_first(each) - each.sent_s for each in whole]),
-        between_s=percentiles([gap for each in whole for gap in _gaps(each)]),
+        between_s=percentiles([gap for each in paced for gap in _gaps(each)]),
         e2e_s=percentiles([each.done_s - each.sent_s for each in whole]),
-        user_tok_s=_median([1 / pace for each in whole if (pace := seconds_a_token(each))]),
+        user_tok_s=_median([1 / pace for each in paced if (pace := seconds_a_token(each))]),
         slo_share=None if slo is None or not requests else sum(slo.met(each) for each in requests) / len(requests),
         largest_share=share,
         share_cost=None if share is None else 1 - 1 / share,
@@ -132,13 +136,13 @@ def _gaps(request: Request) -> Iterable[float]:
     return [(after - before) / held for before, after in pairwise(pieces)]
 
 
-def _rate(tokens: int, spans: Iterable[tuple[float, float]]) -> float | None:
-    """Tokens a second over the time that at least one of the spans covers."""
+def _rate(tokens: int, spans: Iterable[tuple[float, float]], least_s: float = 0.0) -> float | None:
+    """Tokens a second over the time that at least one of the spans covers. None where that is `least_s` or less."""
     seconds, end = 0.0, float("-inf")
     for since, until in sorted(spans):
         seconds += max(until - max(since, end), 0.0)
         end = max(end, until)
-    return tokens / seconds if tokens and seconds > 0 else None
+    return tokens / seconds if tokens and seconds > least_s else None
 
 
 def _median(values: Sequence[float]) -> float | None:

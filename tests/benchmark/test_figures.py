@@ -81,6 +81,13 @@ def test_pieces_of_several_tokens_count_as_several_tokens() -> None:
     assert found.user_tok_s == pytest.approx(4.0)
 
 
+def test_pieces_that_came_in_one_read_say_nothing_of_a_pace() -> None:
+    found = figures(step(), [request(gap=0.001), request(gap=0.001)], None)
+    assert (found.decode_tok_s, found.user_tok_s, found.between_s) == (None, None, None)
+    beside = figures(step(), [request(gap=0.001), request()], None)
+    assert beside.user_tok_s == pytest.approx(2.0) and beside.decode_tok_s == pytest.approx(8 / 2)
+
+
 def test_what_failed_is_an_error_and_no_time_and_misses_the_target() -> None:
     broken = request(1, first=0.001, error="HTTP 500: no room")
     found = figures(step(), [request(0), broken], Slo.of("ttft=2s tpot=600ms"))
