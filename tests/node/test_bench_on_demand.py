@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
+
 import pytest
 
 from tests.bench import on_demand
@@ -22,8 +25,11 @@ def test_who_waits_has_to_get_an_answer_and_who_does_not_a_reason() -> None:
     assert on_demand.wrong([WELL, FAILED, REFUSED, CUT], [CUT, REFUSED]) == [FAILED, REFUSED, CUT, CUT]
 
 
-def test_a_node_that_has_just_booted_is_asked_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = [REFUSED, REFUSED, WELL, CUT]
+def test_a_client_that_is_told_to_come_back_does_and_its_wait_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers, slept = [REFUSED, replace(REFUSED, again_s=7.0), WELL, CUT], list[float]()
     monkeypatch.setattr(on_demand, "ask", lambda _at, _model: answers.pop(0))
-    monkeypatch.setattr(on_demand, "AGAIN_S", 0.0)
-    assert on_demand.ask_again({}, "a") == WELL and answers == [CUT]
+    monkeypatch.setattr(time, "sleep", slept.append)
+    found = on_demand.ask_again({}, "a")
+    assert (found.ended, found.told, answers) == ("well", 2, [CUT])
+    # Where the answer does not say when, in a second.
+    assert slept == [1.0, 7.0] and found.token_s < WELL.token_s + 1
