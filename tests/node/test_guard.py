@@ -15,6 +15,7 @@ import pytest
 
 from operations.paths import GUARD
 from operations.plan.plan import make_plan
+from operations.plan.services.proxy_memory import OOM_SCORE
 from operations.plan.wanted import wanted
 from tests.node.shipped import FILES, load
 from tests.plan.samples import knob_data, nodes
@@ -206,3 +207,20 @@ def test_no_engine_is_killed_for_what_somebody_sends_to_the_proxy(tmp_path: Path
     assert f"the {ends}'s container" in said[1]
     killed = [name for name in names if (tmp_path / f"cgroup/docker/{name}/cgroup.kill").exists()]
     assert killed == [ends]
+
+
+def test_the_kernel_s_own_order_is_the_one_of_the_scores() -> None:
+    """By the kernel's own figure (`oom_score`); what has these scores tests/plan/test_confined.py says."""
+    own = int(Path("/proc/self/oom_score_adj").read_text())
+    # Nobody but root lowers one.
+    order = [score for score in (1000, OOM_SCORE, 500, 200, 0) if score >= own]
+    victims = [subprocess.Popen(["sleep", "60"]) for _ in order]
+    try:
+        for score, victim in zip(order, victims, strict=True):
+            Path(f"/proc/{victim.pid}/oom_score_adj").write_text(str(score))
+        said = [int(Path(f"/proc/{victim.pid}/oom_score").read_text()) for victim in victims]
+    finally:
+        for victim in victims:
+            victim.kill()
+            victim.wait()
+    assert said == sorted(said, reverse=True) and len(set(said)) == len(order)
