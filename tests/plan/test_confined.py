@@ -138,7 +138,7 @@ def test_what_strangers_make_grow_is_bounded_and_goes_before_an_engine() -> None
         argv, bound = docker(service), BOUNDS[service.unit]
         most = f"{bound.most_mib}m"
         assert ("--memory", most) in pairwise(argv) and ("--memory-swap", most) in pairwise(argv)
-        assert bound.usual_mib < bound.most_mib
+        assert bound.idle_mib < bound.usual_mib < bound.most_mib
         assert _score(argv) > _score(engine) > 0
         # By this the guard finds it; Docker starts none where it is left.
         written = next(file for word, file in pairwise(argv) if word == "--cidfile")
