@@ -24,12 +24,14 @@ import phases
 from memory import answers
 
 if TYPE_CHECKING:
-    from operations.wire.starts import Began, Phases, StartSpec
+    from operations.wire.starts import Began, Phases, Start, StartSpec
 
 RUN = Path("/run/tandem")
 VMSTAT = Path("/proc/vmstat")
 #: Between two looks, and how many are kept: a load takes less.
 LOOK_S, KEPT_LOOKS = 1.0, 7200
+#: How loader.py calls the engine's own way.
+OWN = "engine"
 #: A line in which something says that it has failed; what a logger itself calls less; and what tells nothing.
 _FAULT = re.compile(r"\b(?:[A-Z]\w*)?(?:Error|Exception)\b|Segfault|SIGSEGV|SIGBUS")
 _MILD, _ELSEWHERE = re.compile(r"\b(?:DEBUG|INFO|WARNING)\b"), re.compile(r"See root cause above|\braise \w+\($")
@@ -92,9 +94,14 @@ def ended(wanted: StartSpec) -> None:
 
 
 def failed(wanted: StartSpec) -> str:
-    """Why this plan takes its engine's own way to load: what was held against a loader in a start of the same plan."""
-    for start in reversed(phases.kept()):
-        if start["unit"] == wanted["unit"] and start["spec"] == wanted["spec"] and start.get("blamed"):
+    """Why this plan takes its engine's own way to load: what was held against a loader in a start of the same plan. It
+    is held no more where the engine's own way has ended in its load since, or a loader has served.
+    """
+    for start in reversed(_of_this_plan(wanted)):
+        by_loader = start["loader"] not in ("", OWN)
+        if (start["ended"] == "weights" and start["loader"] == OWN) or (by_loader and not start["ended"]):
+            return ""
+        if start["blamed"]:
             when = time.strftime("%Y-%m-%d %H:%M", time.localtime(start["when"]))
             return f"{start['blamed']} failed on {when}: {start['why']}"
     return ""
@@ -150,10 +157,15 @@ def again(wanted: StartSpec, seen: Phases, why: str) -> str:
     """The chosen loader, where a second start of the plan in a row ends in its load, whatever is said of it; else
     nothing. A kernel that kills for memory leaves no word. An error that names missing memory is no such end.
     """
-    before = [each for each in phases.kept() if (each["unit"], each["spec"]) == (wanted["unit"], wanted["spec"])][-1:]
+    before = _of_this_plan(wanted)[-1:]
     ends = [(each["ended"], each["loader"], each["why"]) for each in before] + [(seen["now"], seen["loader"], why)]
     told = {(loader if ended == "weights" and not _NO_MEMORY.search(said) else "") for ended, loader, said in ends}
-    return told.pop() if len(ends) == 2 and len(told) == 1 else ""
+    return told.pop() if len(ends) == 2 and len(told) == 1 and OWN not in told else ""
+
+
+def _of_this_plan(wanted: StartSpec) -> list[Start]:
+    """Its starts that are kept, the oldest first."""
+    return [each for each in phases.kept() if (each["unit"], each["spec"]) == (wanted["unit"], wanted["spec"])]
 
 
 def read_mib(seen: Phases, counted: Collection[tuple[float, int]]) -> float:

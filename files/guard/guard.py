@@ -7,8 +7,9 @@ killed, all of it at once. Of several engines the owner's last one goes first. B
 somebody sends to it: an engine loads for minutes, and is no stranger's to end.
 
 Runs on the node as `guard.py SPEC`; guard.json beside it has `floor_mib`, `containers`: by the engines' units, in the
-order in which they are killed, the file that says which container it is, and `before`: by unit {container, usual_mib}
-of those that are killed before any engine while they have more than that.
+order in which they are killed, the file that says which container it is, and `before`: by unit {container, usual_mib,
+idle_mib} of those that are killed before any engine: one that has more than is usual, and, where enough would be there
+if they all were idle, the one that has grown most.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def main() -> int:
     floor = int(wanted["floor_mib"])
     containers = {unit.removeprefix("tandem-"): Path(file) for unit, file in wanted["containers"].items()}
     before = {
-        unit.removeprefix("tandem-"): (Path(each["container"]), int(each["usual_mib"]))
+        unit.removeprefix("tandem-"): (Path(each["container"]), int(each["usual_mib"]), int(each["idle_mib"]))
         for unit, each in wanted["before"].items()
     }
     # A guard that has to be read back from swap comes too late.
@@ -50,7 +51,7 @@ def main() -> int:
         left = available_mib(os.pread(meminfo, 4096, 0).decode())
         if left >= floor:
             time.sleep(LOOK_S)
-        elif (grown := most_grown(before, CGROUPS)) and kill(before[grown][0], CGROUPS):
+        elif (grown := most_grown(before, CGROUPS, floor - left)) and kill(before[grown][0], CGROUPS):
             say(f"MemAvailable was {left} MiB, less than {floor} MiB: the {grown}'s container has grown, it is killed")
             # What it had comes back at once: it is nobody's but the kernel's.
             time.sleep(PAUSE_S / 10)
@@ -68,11 +69,15 @@ def available_mib(meminfo: str) -> int:
     return int(found.group(1)) // 1024 if found else sys.maxsize
 
 
-def most_grown(before: dict[str, tuple[Path, int]], cgroups: Path) -> str:
-    """The one that is furthest beyond what it usually has; empty: none is."""
-    beyond = {name: used_mib(file, cgroups) - usual for name, (file, usual) in before.items()}
-    most = max(beyond, key=lambda name: beyond[name], default="")
-    return most if most and beyond[most] > 0 else ""
+def most_grown(before: dict[str, tuple[Path, int, int]], cgroups: Path, lack_mib: int) -> str:
+    """The one that is furthest beyond what it usually has. Where none is, and what they have beyond what they have when
+    idle is all that lacks, the one that has most of that. Empty: none is to go.
+    """
+    used = {name: used_mib(file, cgroups) for name, (file, _, _) in before.items()}
+    beyond = {name: used[name] - usual for name, (_, usual, _) in before.items() if used[name] > usual}
+    grown = {name: used[name] - idle for name, (_, _, idle) in before.items() if used[name] > idle}
+    found = beyond or (grown if sum(grown.values()) >= lack_mib else {})
+    return max(found, key=found.__getitem__, default="")
 
 
 def used_mib(container_id: Path, cgroups: Path) -> int:

@@ -101,8 +101,11 @@ class Stream:
         OpenAI's reader of responses ends at any event before `response.created`, and skips comments (openai 2.54).
         """
         async for said in loading.until_loaded(self.question.model, self.question.path):
-            is_event = self.reader.sign == protocols.PING
-            await self._pass_on(self.reader.sign if is_event else f": {said}\n\n".encode(), True)
+            await self._pass_on(self._before_any(f": {said}\n\n".encode()), True)
+
+    def _before_any(self, comment: bytes) -> bytes:
+        """A sign that may come before an answer has begun."""
+        return self.reader.sign if self.reader.sign == protocols.PING else comment
 
     async def _from_one(self) -> bool:
         """What an engine gives; whether that is the end of the stream. Else `question` is for the rest of it."""
@@ -199,9 +202,12 @@ class Stream:
         self._timer = asyncio.get_running_loop().call_later(min(max(after_s, 0.01), ALIVE_S), self._say_so)
 
     def _say_so(self) -> None:
-        """Where nothing has come for so long; an engine that has not begun may refuse yet, with a status."""
+        """Where nothing has come for so long; an engine that has not begun may refuse yet, with a status. Who waits for
+        its turn may wait for others' whole answers.
+        """
         if time.monotonic() - self._said >= ALIVE_S:
-            if self.is_answered:
-                self._saying = asyncio.ensure_future(self._pass_on(self.reader.sign, True))
+            if self.is_answered or suspects.waits():
+                sign = self.reader.sign if self.is_answered else self._before_any(protocols.COMMENT)
+                self._saying = asyncio.ensure_future(self._pass_on(sign, True))
             self._said = time.monotonic()
         self._look(self._said + ALIVE_S - time.monotonic())

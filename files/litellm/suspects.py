@@ -57,6 +57,8 @@ class Request:
         self.since, self.shown, self.is_dead = 0.0, False, False
         #: Whether its turn went on to the next one before anything of its answer was there.
         self.is_late = False
+        #: Whether it waits for its turn.
+        self.waits = False
         #: The turn that it has, as a file, and on which engine.
         self._turn, self._address = -1, ""
         self._timer: asyncio.TimerHandle | None = None
@@ -76,13 +78,17 @@ class Request:
     async def take_turn(self, address: str, engines: str) -> None:
         """Wait until no other suspect is asked of these `engines`; first come, first served."""
         came, waits = int(time.monotonic() * 1000), f"waits {engines}"
-        async with _queues[engines]:
-            # The other LiteLLM has a queue as well: who is first in each of both, compares.
-            shared.counts.set(waits, came)
-            try:
-                self._turn = await _free_turn(engines, came)
-            finally:
-                shared.counts.set(waits, 0)
+        self.waits = True
+        try:
+            async with _queues[engines]:
+                # The other LiteLLM has a queue as well: who is first in each of both, compares.
+                shared.counts.set(waits, came)
+                try:
+                    self._turn = await _free_turn(engines, came)
+                finally:
+                    shared.counts.set(waits, 0)
+        finally:
+            self.waits = False
         self._address = address
         _put_time(b"turn", address)
         if self.level() < TWICE:
@@ -171,6 +177,12 @@ async def asking(address: str, engines: Callable[[], str]) -> AsyncIterator[None
         _count(address, -1)
         request.leave_turn()
         request.be_late_no_more()
+
+
+def waits() -> bool:
+    """Whether the request under way waits for others: a suspect in its second try is asked to its answer's end."""
+    request = current.get()
+    return bool(request and request.waits)
 
 
 def shows() -> None:

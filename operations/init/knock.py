@@ -69,11 +69,18 @@ def knock(login: Login) -> Knock:
 
 def user_of(login: Login) -> str:
     """Whom the login is of: ssh's own choice where it says none."""
-    if login.user:
-        return login.user
-    told_ = subprocess.run(["ssh", "-G", login.host], capture_output=True, text=True)
-    found = re.search(r"^user (\S+)$", told_.stdout, re.M)
-    return found[1] if found else "root"
+    return login.user or settings(login).get("user", "root")
+
+
+def settings(login: Login) -> dict[str, str]:
+    """What ssh makes of a login by its configuration (`ssh -G`): `user`, `hostname`, `port`, `proxyjump` ...; a name
+    in ~/.ssh/config may be of another address than anybody else makes of it. Empty: it can't be asked.
+    """
+    try:
+        told_ = subprocess.run(["ssh", "-G", *login.at_port, login.target], capture_output=True, text=True)
+    except FileNotFoundError:
+        return {}
+    return {name: value for name, _, value in (line.partition(" ") for line in told_.stdout.splitlines())}
 
 
 def why(login: Login, said: str) -> tuple[Kind, str, str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from operations.init import find
 from operations.init.ask import Asker
 from operations.init.cables import cables
-from operations.init.knock import Knock, knock, user_of
+from operations.init.knock import Knock, knock, settings, user_of
 from operations.init.login import EXAMPLE, PORT, Login, check_once, parse, parse_all
 from operations.init.mends import mends
 from operations.init.seen import Seen
@@ -140,9 +140,13 @@ def _mended(asker: Asker, found: Knock) -> bool:
 
 def _check_apart(logins: Sequence[Login]) -> None:
     """Raises Refusal where two names have one address: as far as that can be seen before the first is asked."""
-    seen: dict[tuple[str, int], str] = {}
+    seen: dict[tuple[str, str], str] = {}
     for each in logins:
-        at = find.address_of(each.host), each.port
+        by_ssh = settings(each)
+        # Behind another host a name is that host's to resolve.
+        if any(by_ssh.get(each, "none") != "none" for each in ("proxyjump", "proxycommand")):
+            continue
+        at = find.address_of(by_ssh.get("hostname", each.host)), by_ssh.get("port", str(each.port))
         if at[0] and at in seen:
             problem = f"`{seen[at]}` and `{each.name}` have one address, {at[0]}"
             raise Refusal(Finding("nodes", problem, "name each Spark once, the head first"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from operations.plan import node_kinds as kinds
@@ -155,17 +156,26 @@ def _metrics_gib(survey: Survey, knobs: Knobs) -> float:
 
 
 def still_to_come(models: Sequence[ServedModel], states: Mapping[str, ModelState]) -> Iterator[float]:
-    """GiB of each file set that is not there: what a recipe says of the served one's, and the others' weights."""
+    """GiB of each file set that is not whole: what a recipe says of the served one's, and the others' weights, without
+    the files that are there.
+    """
     counted = set[str]()
     for recipe in (each.recipe for each in models):
-        for model in recipe.models:
-            if model.key not in counted and not _is_there(states.get(model.key)):
-                counted.add(model.key)
-                yield recipe.needs.model_disk_gib if model is recipe.model else model.weights_gib or 0
+        for model in (each for each in recipe.models if each.key not in counted):
+            counted.add(model.key)
+            whole = recipe.needs.model_disk_gib if model is recipe.model else model.weights_gib or 0
+            yield max(whole - _gib_there(states.get(model.key)), 0)
 
 
-def _is_there(state: ModelState | None) -> bool:
-    return state is not None and state["present"]
+def _gib_there(state: ModelState | None) -> float:
+    """GiB of a file set that nothing is wrong with; endless where it is whole."""
+    if state is None or not state["present"]:
+        return 0
+    if not state["problems"]:
+        return math.inf
+    # A file that is not whole is fetched anew, and stays beside that until it is there.
+    problems = "\n".join(state["problems"])
+    return sum(file["size"] for name, file in state["files"].items() if f"/{name}" not in problems) / GIB
 
 
 def _has(survey: Survey, image: Image) -> bool:

@@ -67,8 +67,8 @@ def _chosen(models: Sequence[ServedModel], only: str | None) -> list[ServedModel
 
 
 def _files(models: Iterable[ServedModel]) -> list[tuple[ServedModel, Model]]:
-    """Every set of files that models need, each once, with the model that needs it; two of one revision may differ."""
-    found = {(each.key, each.files): (model, each) for model in models for each in model.recipe.models}
+    """Every set of files that models need, each once, with the model that needs it."""
+    found = {each.key: (model, each) for model in models for each in model.recipe.models}
     return list(found.values())
 
 
@@ -148,8 +148,7 @@ def _set_aside(model: Model, store: str, _state: State, where: Host) -> None:
 def _install(served: ServedModel, model: Model, store: str) -> Any:
     source, is_served = served.knobs.model_from, model == served.recipe.model
     label = "model" if is_served else model.repo
-    only, told = list(model.files), {"store": store, "source": source}
-    return followed(f"{label} from {source}", install.main, **model.place, **told, only=only, plain=is_served)
+    return followed(f"{label} from {source}", install.main, **model.place, store=store, source=source, plain=is_served)
 
 
 def _download(run: Run, served: ServedModel, model: Model, store: str, *, by_proxy: bool) -> Any:

@@ -24,6 +24,6 @@ if run.speaks(host):
         declared = wanted(dict(host.data.dict()))
         models = chosen(declared, host.data.get("_model"))
     # A tokenizer and a configuration have none.
-    for files in {each.key: each for model in models for each in model.recipe.models if each.kind != "files"}.values():
+    for files in {each.at: each for model in models for each in model.recipe.models if each.kind != "files"}.values():
         lies = (declared.knobs.model_store, files.folder, files.revision or "none")
         audit_table(everywhere(run, the_head(run), partial(_audited, *lies)))

@@ -10,6 +10,7 @@ from pathlib import Path
 from huggingface_hub import HfApi, errors, hf_hub_url
 from huggingface_hub.utils import build_hf_headers, get_session, hf_raise_for_status
 
+from operations.node.model.gguf import Short
 from operations.plan.config.refusal import Finding, Refusal
 from operations.plan.fit import gguf
 from operations.wire import Json
@@ -133,7 +134,7 @@ def read_header(read: Callable[[int], bytes], what: str) -> Json:
         data = read(count)
         try:
             return gguf.metadata(data)
-        except gguf.Short:
+        except Short:
             if len(data) < count:
                 break
         count *= 2

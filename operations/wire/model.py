@@ -12,11 +12,15 @@ from operations.wire import Json
 
 
 class Place(TypedDict):
-    """Where a model's files lie in a store and what they must have: its folder, its revision or `none`, its kind."""
+    """Where a model's files lie in a store and what they must have: its folder, its revision or `none`, its kind.
+
+    `only`: patterns of those that are wanted, of a revision that may have more (other quants); none: all.
+    """
 
     folder: str
     revision: str
     kind: str
+    only: list[str]
 
 
 class ModelFile(TypedDict):

@@ -88,10 +88,13 @@ class CanarySpec(TypedDict):
 
 
 class GuardBefore(TypedDict):
-    """One that is killed before any engine: where its container's id lies, and beyond how many MiB."""
+    """One that is killed before any engine: where its container's id lies, beyond how many MiB, and what it has when
+    idle.
+    """
 
     container: str
     usual_mib: int
+    idle_mib: int
 
 
 class GuardSpec(TypedDict):

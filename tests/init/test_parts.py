@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import struct
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from operations.init import find, mdns
+from operations.init import find, knock, mdns, nodes
 from operations.init import plan as planned
 from operations.init.answers import Answers, check_fits, reach_of, recipe
 from operations.init.ask import Asker
@@ -291,3 +292,39 @@ def test_a_name_that_nobody_has_may_be_an_address() -> None:
     kind, problem, remedy = why(parse("spark-9.local"), said)
     assert (kind, problem) == ("away", "does not answer: nobody has the name spark-9.local")
     assert "or name its address: `--nodes 192.168.1.41" in remedy
+
+
+@pytest.fixture
+def ssh_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The owner's ~/.ssh/config. OpenSSH asks the system for the home, not HOME: so it is named to it."""
+    config, program = tmp_path / "config", tmp_path / "bin/ssh"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {config} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    # A search domain gives every name that nobody has one address.
+    known = {"10.0.0.1": "10.0.0.1", "10.0.0.2": "10.0.0.2"}
+    monkeypatch.setattr(find, "address_of", lambda name: known.get(name, "192.0.2.80"))
+    return config
+
+
+@pytest.mark.skipif(not shutil.which("ssh"), reason="no ssh here")
+@pytest.mark.parametrize(
+    ("second", "refused"),
+    [
+        ("HostName 10.0.0.2", ""),
+        ("HostName 10.0.0.1\n Port 2222", ""),
+        ("HostName two\n ProxyJump me@10.0.0.9", ""),
+        ("HostName 10.0.0.1", "`one` and `two` have one address, 10.0.0.1"),
+        ("User me", "`two` and `three` have one address, 192.0.2.80"),
+    ],
+)
+def test_a_name_has_the_address_that_ssh_makes_of_it(ssh_config: Path, second: str, refused: str) -> None:
+    ssh_config.write_text(f"Host one\n HostName 10.0.0.1\nHost two\n {second}\n")
+    logins = parse_all("one two three")
+    if refused:
+        with pytest.raises(Refusal, match=refused):
+            nodes._check_apart(logins)
+    else:
+        nodes._check_apart(logins)
+    assert knock.user_of(parse("two")) == ("me" if "User" in second else knock.user_of(parse("three")))

@@ -196,14 +196,14 @@ def test_a_blank_in_the_store_s_path_hides_nothing_from_a_mend(tmp_path: Path) -
 
 def test_a_source_that_is_not_whole_is_told_in_words(source: Path) -> None:
     (source / SHARD).unlink()
-    look: dict[str, Place] = {"m": {"folder": FOLDER, "revision": model.revision(), "kind": "model"}}
+    look: dict[str, Place] = {"m": {"folder": FOLDER, "revision": model.revision(), "kind": "model", "only": []}}
     comes: Any = {"m": {"source": str(source.parents[2]), "plain": True}}
     assert survey._source_problems(comes, look, {"m": ABSENT}) == [f"{source / SHARD} is missing: the index names it"]
 
 
 def test_a_folder_with_the_model_s_own_files_is_no_draft_s(source: Path) -> None:
-    draft: Place = {"folder": "models--org--draft", "revision": "d" * 40, "kind": "model"}
-    look: dict[str, Place] = {"m": {"folder": FOLDER, "revision": "e" * 40, "kind": "model"}, "d": draft}
+    draft: Place = {"folder": "models--org--draft", "revision": "d" * 40, "kind": "model", "only": []}
+    look: dict[str, Place] = {"m": {"folder": FOLDER, "revision": "e" * 40, "kind": "model", "only": []}, "d": draft}
     comes: Any = {"m": {"source": str(source), "plain": True}, "d": {"source": str(source), "plain": False}}
     problems = survey._source_problems(comes, look, {"m": ABSENT, "d": ABSENT})
     assert problems == [f"{source} has no models--org--draft at {'d' * 40}"]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import struct
+import threading
+from functools import partial
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from operations.node.copy import install
-from operations.node.model import proof
+from operations.node.copy import fetch, install, share
+from operations.node.copy.source import Source
+from operations.node.model import mend, proof
 from operations.plan.recipes.formats import load_recipe
 from tests.lab import gguf
 
@@ -84,6 +88,77 @@ def test_of_a_folder_the_files_that_are_named_are_taken_alone(tmp_path: Path) ->
     assert len(snapshot.joinpath(gguf.NAME).resolve().name) == 64
     answer = json.dumps(install.main(**told, only=["*Q8_0*.gguf"]))
     assert "has no file that is named *Q8_0*.gguf" in answer
+
+
+ONLY = ["*-F32*.gguf", "*mmproj*.gguf"]
+
+
+@pytest.fixture
+def beside(snapshot: Path) -> Path:
+    """The same, beside another quant whose download was broken off: a part lacks, one is cut, one leads nowhere."""
+    (snapshot / "tiny-llama-Q8_0-00001-of-00004.gguf").write_bytes(b"GGUF")
+    (snapshot / "tiny-llama-Q8_0-00002-of-00004.gguf").symlink_to("../../blobs/" + "0" * 64)
+    return snapshot
+
+
+@pytest.fixture(autouse=True)
+def _proven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proof, "PROVEN", tmp_path / "proven")
+
+
+def state(snapshot: Path, only: list[str], **told: Any) -> Any:
+    return proof.main(str(snapshot.parents[2]), FOLDER, REVISION, "gguf", only, **told)
+
+
+def test_another_quant_that_was_broken_off_is_no_matter_of_this_one(beside: Path) -> None:
+    found = state(beside, ONLY, prove=True)
+    assert found["problems"] == [] and found["proven"]
+    assert sorted(found["files"]) == [f"tiny-llama-F32-0000{each}-of-00003.gguf" for each in (1, 2, 3)]
+    assert len(state(beside, [])["problems"]) == 4
+    assert mend.main(str(beside.parents[2]), FOLDER, REVISION, "gguf", ONLY) == {"aside": []}
+    (beside / "tiny-llama-F32-00002-of-00003.gguf").unlink()
+    lost = f"{beside}/tiny-llama-F32-00002-of-00003.gguf is missing: the model has 3 parts"
+    assert state(beside, ONLY)["problems"] == [lost]
+
+
+def test_a_quant_of_which_nothing_is_here_is_not_here(beside: Path) -> None:
+    assert not state(beside, ["*Q4_K_M*.gguf"])["present"]
+
+
+def test_each_quant_of_a_revision_keeps_its_proof_while_the_other_one_is_fetched(tmp_path: Path) -> None:
+    source, store = tmp_path / "source", tmp_path / "store"
+    gguf.write(source)
+    (source / "tiny-llama-Q2_K.gguf").write_bytes((source / gguf.NAME).read_bytes())
+    snapshot = store / FOLDER / "snapshots" / REVISION
+    quants = (["*-F32.gguf"], ["*-Q2_K.gguf"])
+    for only in quants:
+        assert install.main(str(store), FOLDER, REVISION, str(source), "gguf", only=only).get("done")
+    assert [state(snapshot, only)["proven"] for only in quants] == [True, True]
+    # One that was proven and is gone is missed where it is wanted.
+    (snapshot / "tiny-llama-Q2_K.gguf").unlink()
+    (snapshot / "config.json").write_text("{}")
+    assert state(snapshot, quants[0])["problems"] == []
+    assert len(state(snapshot, ["*-Q2_K.gguf", "*.json"])["problems"]) == 2
+
+
+def test_a_peer_is_given_the_files_that_are_wanted_alone(beside: Path, tmp_path: Path) -> None:
+    """A worker copies from a head that has a broken quant beside this one."""
+    shared = share.Shared(["127.0.0.1"], beside, only=ONLY)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(share._Handler, shared))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for name in [each.name for each in beside.glob("*-F32-*")]:
+        blob = proof.content_hash(beside / name, git=False)
+        (beside / name).rename(beside / blob)
+        (beside / name).symlink_to(blob)
+    worker = tmp_path / "worker"
+    place: Any = {"folder": FOLDER, "revision": REVISION, "kind": "gguf", "only": ONLY}
+    told = fetch._model(Source(["127.0.0.1"], server.server_port), str(worker), **place)
+    server.shutdown()
+    server.server_close()
+    assert told.get("done")
+    assert sorted(each.name for each in (worker / FOLDER / "snapshots" / REVISION).iterdir()) == [
+        f"tiny-llama-F32-0000{each}-of-00003.gguf" for each in (1, 2, 3)
+    ]
 
 
 def test_the_lab_s_recipe_names_what_makes_its_model() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from operations.paths import GUARD
 from operations.plan.plan import make_plan
+from operations.plan.services.proxy_memory import OOM_SCORE
 from operations.plan.wanted import wanted
 from tests.node.shipped import FILES, load
 from tests.plan.samples import knob_data, nodes
@@ -163,22 +164,30 @@ def test_a_group_that_ends_meanwhile_is_no_error(tmp_path: Path) -> None:
     assert guard.kill(identity, tmp_path / "cgroup")
 
 
-def grown(folder: Path, **mib: int) -> dict[str, tuple[Path, int]]:
-    """Containers of the proxy's with so much memory, of which 500 MiB are usual."""
+def grown(folder: Path, **mib: int) -> dict[str, tuple[Path, int, int]]:
+    """Containers of the proxy's with so much memory, of which 500 MiB are usual, and 100 are had when idle."""
     for name, used in mib.items():
         (folder / f"{name}.cid").write_text(name)
         (folder / f"cgroup/docker/{name}").mkdir(parents=True, exist_ok=True)
         (folder / f"cgroup/docker/{name}/memory.stat").write_text(f"anon {used << 20}\nfile {9 << 30}\n")
-    return {name: (folder / f"{name}.cid", 500) for name in mib}
+    return {name: (folder / f"{name}.cid", 500, 100) for name in mib}
 
 
 def test_what_has_grown_by_what_it_was_sent_is_told_from_what_is_as_ever(tmp_path: Path) -> None:
     cgroups = tmp_path / "cgroup"
-    assert guard.most_grown(grown(tmp_path, proxy=600, a=2000), cgroups) == "a"
-    assert guard.most_grown(grown(tmp_path, proxy=80, a=500), cgroups) == ""
-    assert guard.most_grown({"gone": (tmp_path / "none", 1)}, cgroups) == guard.most_grown({}, cgroups) == ""
+    assert guard.most_grown(grown(tmp_path, proxy=600, a=2000), cgroups, 9000) == "a"
+    assert guard.most_grown(grown(tmp_path, proxy=80, a=500), cgroups, 9000) == ""
+    gone = {"gone": (tmp_path / "none", 1, 1)}
+    assert guard.most_grown(gone, cgroups, 1) == guard.most_grown({}, cgroups, 1) == ""
     (tmp_path / "cgroup/docker/a/memory.stat").unlink()
     assert guard.used_mib(tmp_path / "a.cid", cgroups) == 0
+
+
+def test_what_lacks_because_all_have_grown_a_little_is_no_engine_s_to_give(tmp_path: Path) -> None:
+    """Each within what is usual: 200, 300 and 0 MiB more than when idle."""
+    cgroups, little = tmp_path / "cgroup", grown(tmp_path, proxy=300, a=400, b=60)
+    assert guard.most_grown(little, cgroups, 500) == "a"
+    assert guard.most_grown(little, cgroups, 501) == ""
 
 
 @pytest.mark.parametrize(("used", "ends"), [(3000, "litellm-a"), (400, "engine")])
@@ -206,3 +215,20 @@ def test_no_engine_is_killed_for_what_somebody_sends_to_the_proxy(tmp_path: Path
     assert f"the {ends}'s container" in said[1]
     killed = [name for name in names if (tmp_path / f"cgroup/docker/{name}/cgroup.kill").exists()]
     assert killed == [ends]
+
+
+def test_the_kernel_s_own_order_is_the_one_of_the_scores() -> None:
+    """By the kernel's own figure (`oom_score`); what has these scores tests/plan/test_confined.py says."""
+    own = int(Path("/proc/self/oom_score_adj").read_text())
+    # Nobody but root lowers one.
+    order = [score for score in (1000, OOM_SCORE, 500, 200, 0) if score >= own]
+    victims = [subprocess.Popen(["sleep", "60"]) for _ in order]
+    try:
+        for score, victim in zip(order, victims, strict=True):
+            Path(f"/proc/{victim.pid}/oom_score_adj").write_text(str(score))
+        said = [int(Path(f"/proc/{victim.pid}/oom_score").read_text()) for victim in victims]
+    finally:
+        for victim in victims:
+            victim.kill()
+            victim.wait()
+    assert said == sorted(said, reverse=True) and len(set(said)) == len(order)

@@ -222,6 +222,16 @@ def test_one_that_alone_serves_is_not_drained(proxy: Proxy) -> None:
     until(lambda: drained.main(*asked) == {"left": 0}, 6)
 
 
+def test_with_both_dead_nobody_is_waited_for(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drained, "SILENT_S", 1.0)
+    for double in proxy.doubles.values():
+        double.kill()
+    until(lambda: proxy.state("b").startswith("DOWN"), 6)
+    begun = time.monotonic()
+    assert drained.main(proxy.admin, "litellm/litellm-a", proxy.pulse("a"), [proxy.pulse("b")], 60, 5) == {"left": 0}
+    assert 1 <= time.monotonic() - begun < 30
+
+
 def test_a_drain_ends_with_what_is_left_and_needs_no_proxy(proxy: Proxy, tmp_path: Path) -> None:
     streams = Streams(proxy, 2, 30)
     until(lambda: drained.under_way(proxy.pulse("a")) == 1, 5)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from operations.node.engine import answer_quality
+from operations.node.engine import answer_quality, probe
 from operations.node.model import facts
 from operations.node.unit import journal
 from operations.plan.engines import ENGINES
@@ -210,3 +210,23 @@ def test_main_is_the_cache_s_then_the_hub_s(tmp_path: Path) -> None:
         (tmp_path / "models--org--m/refs/main").write_text("c" * 40)
         assert facts.main_commit(tmp_path, "models--org--m", url, "org/m", "") == "c" * 40
     assert facts.main_commit(tmp_path, "models--org--n", "http://127.0.0.1:9", "org/n", "") == ""
+
+
+@pytest.mark.parametrize(("status", "listens"), [(503, False), (500, True)])
+def test_an_engine_that_says_503_to_a_question_does_not_stand_in(status: int, listens: bool) -> None:
+    """A llama-server of 2025 names its model while it loads, and answers 503 to all else. It is doubled here."""
+
+    class Loading(Quiet):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"data": [{"id": "m", "meta": null}]}')
+
+        def do_POST(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(b'{"error": {"code": 503, "message": "Loading model"}}')
+
+    with serving(Loading) as url:
+        said = probe.main("tandem-engine", url, "m", deadline_s=5)
+    assert not said["ok"] and said["listens"] == listens

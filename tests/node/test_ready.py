@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import socket
 import subprocess
 import time
@@ -14,6 +15,7 @@ import pytest
 
 from operations.node.model import proof as on_node
 from operations.plan.config.files import render
+from operations.plan.plan import Plan
 from operations.plan.recipes.formats import load_recipe
 from tests.node import models
 from tests.node.shipped import FILES, load
@@ -127,6 +129,19 @@ def test_a_shard_that_was_written_to_since_it_was_proven_is_named(
     assert f"{shard} has been changed since it was proven" in proof.changed(snapshot, record)
     shard.unlink()
     assert f"{shard} is gone" in proof.changed(snapshot, record)
+    # Another quant's file is no matter of this engine's.
+    assert proof.changed(snapshot, record, ["*.json", "other*"]) == ""
+    assert f"{shard} is gone" in proof.changed(snapshot, record, ["*.json", "*.safetensors"])
+
+
+def test_an_engine_of_one_quant_is_held_against_its_own_files() -> None:
+    def checks(of: Plan) -> list[list[str]]:
+        ready = next(file.content for file in engine_of(of.head).files if file.path.endswith("ready.sh"))
+        return [shlex.split(line) for line in ready.splitlines() if "proof.py" in line]
+
+    (words,) = checks(plan(1, recipe="lab-tiny-gguf", topology="solo"))
+    assert words[-2].endswith(".json") and words[-1:] == ["tiny-llama-F32.gguf"]
+    assert all(words[-1].endswith(".json") for words in checks(plan()))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="namespaces want root")

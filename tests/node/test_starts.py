@@ -421,3 +421,46 @@ def test_what_is_held_against_a_loader_stays_however_many_starts_follow(tmp_path
         phases.keep(start(f"plan-{number % 20}"), place)
     assert len(phases.kept(place)) == phases.IN_ALL
     assert [each["why"] for each in phases.kept(place) if each["blamed"]] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("since", "held"),
+    [
+        ([], True),
+        ([{"loader": "engine"}, {"loader": "engine", "ended": "graphs"}], True),
+        # It was taken again since, by what is not kept any more, and has served.
+        ([{"loader": "fastsafetensors"}], False),
+        # The file was broken: nobody can load it. Mended, the loader may.
+        ([{"loader": "engine"}, {"loader": "engine", "ended": "weights"}], False),
+        ([{"loader": "engine", "ended": "weights"}, {"loader": "fastsafetensors"}, {"loader": ""}], False),
+        (
+            [
+                {"loader": "engine", "ended": "weights"},
+                {"loader": "fastsafetensors", "ended": "weights", "blamed": "fastsafetensors"},
+            ],
+            True,
+        ),
+    ],
+)
+def test_a_loader_is_tried_again_where_the_engine_s_own_way_has_failed_too(
+    tmp_path: Path, since: list[dict[str, str]], held: bool
+) -> None:
+    told(tmp_path, faults=FAULTS)
+    place = tmp_path / "starts.json"
+    phases.keep(start(loader="fastsafetensors", ended="weights", why="x", blamed="fastsafetensors"), place)
+    for each in since:
+        phases.keep(start(**each), place)  # type: ignore[arg-type]
+    process = on_node(tmp_path, "failed")
+    assert process.communicate(timeout=30)[0].startswith("fastsafetensors failed on ") == held
+
+
+def test_the_engine_s_own_way_is_no_loader_to_blame(tmp_path: Path) -> None:
+    told(tmp_path, faults=FAULTS)
+    log(tmp_path, GPU[0][1], f"{starts.LOADS_BY} engine, its own way", GPU[2][1], "Loading: 40%")
+    mark = {"unit": "tandem-engine", "spec": "s", "recipe": "r", "invocation": "journal", "when": time.time()}
+    for _ in range(2):
+        (tmp_path / "run/engine.start.json").write_text(json.dumps(mark))
+        assert on_node(tmp_path, "ended").wait(30) == 0
+    assert [each["blamed"] for each in phases.kept(tmp_path / "starts.json")] == ["", ""]
+    # A line of the engine's log is not everybody's to read.
+    assert (tmp_path / "starts.json").stat().st_mode & 0o777 == 0o600

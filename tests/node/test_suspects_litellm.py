@@ -79,7 +79,8 @@ class Engines:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
-    with place(tmp_path_factory.mktemp("suspects")) as folder:
+    with place(tmp_path_factory.mktemp("suspects")) as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TANDEM_ALIVE_S", "0.5")
         engines = Engines(folder)
         yield engines
         engines.door.stop()
@@ -200,6 +201,29 @@ def test_copies_of_one_that_wait_for_their_turn_are_not_asked_when_it_is_known(
         fcntl.flock(held, fcntl.LOCK_UN)
         assert [each.result()[0] for each in copies] == [422] * 4
     assert engines.deaths() - before == 2
+
+
+@pytest.mark.parametrize("path", FORMS)
+def test_a_stream_that_waits_for_its_turn_says_that_it_lives(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setenv("TANDEM_SHARED", str(engines.shared))
+    before = engines.deaths()
+    turn = part("litellm", "suspects").turn_file(min(f"http://127.0.0.1:{port}/v1" for port in engines.ports))
+    with turn.open("a") as held, ThreadPoolExecutor(1) as pool:
+        if IS_ROOT:
+            os.chown(turn, PROXY_USER, PROXY_USER)
+        fcntl.flock(held, fcntl.LOCK_EX)
+        waits = pool.submit(engines.ask, f"poison that waits {path}", path, True)
+        while engines.deaths() == before:
+            time.sleep(0.05)
+        time.sleep(2)
+        fcntl.flock(held, fcntl.LOCK_UN)
+        status, _, body = waits.result()
+    # OpenAI's reader of responses ends at any event before its first, and skips comments.
+    sign = b"event: ping\n" if path == "/v1/messages" else b": it lives\n"
+    assert status == 200 and body.startswith(sign) and 2 <= body.count(sign) <= 5
+    assert b"an engine has died over this request" in body and engines.deaths() - before == 2
 
 
 def busy(engines: Engines) -> list[int]:

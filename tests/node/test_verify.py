@@ -15,7 +15,7 @@ from operations.wire.model import Place
 from tests.lab import model
 from tests.node.models import FOLDER, make
 
-PLACE: Place = {"folder": FOLDER, "revision": model.revision(), "kind": "model"}
+PLACE: Place = {"folder": FOLDER, "revision": model.revision(), "kind": "model", "only": []}
 SHARD = "model-00002-of-00002.safetensors"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from operations.node.network import netplan
-from operations.plan.checks import check_survey
+from operations.plan.checks import GIB, check_survey, still_to_come
 from operations.plan.cluster.fabric_checks import is_for
 from operations.plan.cluster.served_model import ServedModel
 from operations.plan.config.knobs import Knobs
@@ -18,7 +18,7 @@ from operations.plan.plan import served_models
 from operations.plan.recipes.formats import load_recipe
 from operations.plan.wanted import wanted as read
 from tests.node.test_netplan import ANY, KEYED, NAMED, PASSED
-from tests.plan.samples import knob_data, knobs, make_plan, nodes, one, survey
+from tests.plan.samples import knob_data, knobs, make_plan, nodes, one, plan, survey
 
 
 def models(wanted: Knobs, count: int) -> tuple[ServedModel, ...]:
@@ -135,9 +135,36 @@ def test_a_full_disk_is_named(disk: str) -> None:
 
 def test_what_is_there_needs_no_room() -> None:
     found = survey()
-    found["state"]["models"][load_recipe(knobs().recipe).model.key] = {"present": True}
+    found["state"]["models"][load_recipe(knobs().recipe).model.key] = {"present": True, "problems": []}
     found["disks"]["store"]["free"] = found["disks"]["docker"]["free"] = 30 << 30
     assert findings(found) == ""
+
+
+def test_of_what_is_not_whole_the_rest_needs_room() -> None:
+    found = survey()
+    model = load_recipe(knobs().recipe).model
+    files = {"a.safetensors": {"size": 20 << 30, "blob": ""}, "b.safetensors": {"size": 6 << 30, "blob": ""}}
+    told = {"present": True, "problems": ["/hub/x/b.safetensors has 9 bytes, its header says 10"], "files": files}
+    found["state"]["models"][model.key] = told
+    disk = load_recipe(knobs().recipe).needs.model_disk_gib
+    found["disks"]["store"] |= {"device": 7, "free": int((disk - 20.1) * GIB)}
+    assert "GiB free" in findings(found)
+    found["disks"]["store"]["free"] = int((disk - 19.9) * GIB)
+    assert "GiB free" not in findings(found)
+
+
+def test_another_quant_of_a_revision_that_is_there_needs_its_room() -> None:
+    model = load_recipe("lab-tiny-gguf").model
+    other = model.model_copy(update={"files": ("*Q8_0*.gguf",)})
+    assert other.key != model.key and other.place["only"] == ["*Q8_0*.gguf"]
+    whole = {"present": True, "problems": [], "files": {}}
+    of = plan(recipe="lab-tiny-gguf", topology="solo").models[0]
+    recipe = of.recipe.model_copy(
+        update={"model": other, "needs": of.recipe.needs.model_copy(update={"model_disk_gib": 9})}
+    )
+    states: Any = {model.key: whole}
+    assert list(still_to_come([replace(of, recipe=recipe)], states)) == [9]
+    assert list(still_to_come([of], states)) == [0]
 
 
 def test_a_running_engine_gives_its_memory_back() -> None:

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from operations.paths import ADDRESS, KEYS_USED, LITELLM, PROXY, PROXY_KEY, PROXY_RUN, PROXY_USER, SHARED, SOCKETS
 from operations.plan.recipes.formats import load_recipe
 from operations.plan.services.proxy_memory import BOUNDS
-from operations.plan.services.service import Program, confined, lessened
-from tests.plan.samples import engine_of, knobs, make_plan, nodes, plan
+from operations.plan.services.service import Program, Service, confined, lessened
+from tests.plan.samples import ROOT, engine_of, knobs, make_plan, nodes, plan
+
+#: What puts every service of the plan on the head.
+ALL: dict[str, Any] = {
+    "topology": "replicas",
+    "monitoring": "prometheus",
+    "alarms": [{"webhook": "https://example.org/hook"}],
+    "proxy_bind": "all",
+    "proxy_address": "10.0.0.50",
+    "tls": "self",
+}
 
 
 def docker(service: Program | None) -> list[str]:
@@ -126,7 +138,7 @@ def test_what_strangers_make_grow_is_bounded_and_goes_before_an_engine() -> None
         argv, bound = docker(service), BOUNDS[service.unit]
         most = f"{bound.most_mib}m"
         assert ("--memory", most) in pairwise(argv) and ("--memory-swap", most) in pairwise(argv)
-        assert bound.usual_mib < bound.most_mib
+        assert bound.idle_mib < bound.usual_mib < bound.most_mib
         assert _score(argv) > _score(engine) > 0
         # By this the guard finds it; Docker starts none where it is left.
         written = next(file for word, file in pairwise(argv) if word == "--cidfile")
@@ -136,3 +148,34 @@ def test_what_strangers_make_grow_is_bounded_and_goes_before_an_engine() -> None
 
 def _score(argv: list[str]) -> int:
     return int(next(score for word, score in pairwise(argv) if word == "--oom-score-adj"))
+
+
+def test_who_goes_first_where_all_memory_is_gone() -> None:
+    """docs/security.md says the order: what is back in seconds before what loads for minutes, the guard never."""
+    of = plan(**ALL)
+    scores, bounds = dict[str, int](), dict[str, bool]()
+    for unit, service in of.head.services.items():
+        if isinstance(service, Service):
+            argv = docker(service)
+            said = next((score for word, score in pairwise(argv) if word == "--oom-score-adj"), "0")
+            bounds[unit] = "--memory" in argv
+        elif service:
+            text = next(file.content for file in service.files if file.path.endswith(".service"))
+            found = re.search(r"^OOMScoreAdjust=(-?\d+)$", text, re.MULTILINE)
+            said, bounds[unit] = found[1] if found else "0", "\nMemoryMax=" in text
+        scores[unit] = int(said)
+    watches = {"tandem-page", "tandem-exporter", "tandem-prometheus", "tandem-alertmanager"}
+    by_score = {score: {unit for unit in scores if scores[unit] == score} for score in set(scores.values())}
+    assert by_score.pop(0) & {"tandem-canary", "tandem-office", "tandem-address"}
+    doors = {PROXY, *LITELLM}
+    assert by_score == {1000: watches, 900: doors, 500: {"tandem-engine"}, -1000: {"tandem-guard"}}
+    assert all(bounds[unit] for unit in watches | doors) and not bounds["tandem-engine"]
+
+
+def test_what_not_everybody_may_read_is_named() -> None:
+    of = plan(**ALL)
+    files = [file for each in of.nodes for service in each.services.values() if service for file in service.files]
+    shut = {file.path for file in files if file.mode not in ("644", "755")}
+    assert shut == {"/etc/tandem/engine/engine.env", "/etc/tandem/alertmanager/alertmanager.yml"}
+    text = (ROOT / "docs/security.md").read_text()
+    assert all(f"`{path}`" in text for path in shut)

@@ -29,7 +29,7 @@ MODELS = {
 def test_a_repository_stands_in_the_model_s_place_without_the_recipe_s_words() -> None:
     of, name = pulled(HUB, knob_data(topology="cluster", model_from="/mnt/models"), {})
     [model] = of.models
-    assert name == "" and [each.key for each in model.recipe.models] == [f"models--org--new@{'c' * 40}"]
+    assert name == "" and [each.at for each in model.recipe.models] == [f"models--org--new@{'c' * 40}"]
     assert model.recipe.model.files == ("new-Q4_K_M.gguf",) and model.recipe.model.kind == "gguf"
     assert model.recipe.flags == () and model.knobs.model_from == "hub"
     # Disk is all that it takes.

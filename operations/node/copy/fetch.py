@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http.client import HTTPException
@@ -70,25 +70,28 @@ def _model(
     folder: str,
     revision: str,
     kind: str = "model",
+    only: Sequence[str] = (),
     here: Worker | None = None,
     peers: list[Worker] | None = None,
 ) -> Copied:
-    """`here`: addresses and port to serve the other workers on, and `part`, this worker's number; `peers`: the same of
-    each other worker.
+    """`only`: patterns of the files that are meant; none: all. `here`: addresses and port to serve the other workers
+    on, and `part`, this worker's number; `peers`: the same of each other worker.
     """
     with head.get("/model") as body:
         files: dict[str, ModelFile] = json.load(body)
-    installer = Installer(store, folder, revision, kind)
+    installer = Installer(store, folder, revision, kind, only)
     wanted = installer.missing(files)
     meter = installer.expect(files[name] for name in wanted)
     largest_first = sorted(files, key=lambda name: (-files[name]["size"], name))
     blobs = {name: files[name]["blob"] for name in largest_first}
-    others = [Source(**each, of=share.of(installer.snapshot)) for each in peers or ()]
+    others = [Source(**each, of=share.of(installer.snapshot, only)) for each in peers or ()]
     swarm = Swarm(head, others, here["part"] if here else 0, blobs, [name for name in largest_first if name in wanted])
     if here and peers:
         allowed = [address for each in peers for address in each["addresses"]]
         uploads = threading.Semaphore(UPLOADS)
-        shared = share.Shared(allowed, installer.snapshot, have=swarm.have, coming=swarm.coming, uploads=uploads)
+        shared = share.Shared(
+            allowed, installer.snapshot, only=only, have=swarm.have, coming=swarm.coming, uploads=uploads
+        )
         # Where another program has the port, the others take from the head what they would have had from here.
         with suppress(OSError):
             share.serve(here["addresses"], here["port"], shared)

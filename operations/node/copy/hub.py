@@ -46,12 +46,21 @@ class Try:
     again: bool = False
 
 
-def main(argv: list[str], store: str, folder: str, revision: str, owner: str, kind: str = "model") -> Copied:
+def main(
+    argv: list[str],
+    store: str,
+    folder: str,
+    revision: str,
+    owner: str,
+    kind: str = "model",
+    only: Sequence[str] = (),
+) -> Copied:
     """Run `argv` (which prints the Hub's manifest as its first line, waits for a line on its standard input, and then
     downloads into `store`), say how far it is, and prove that what came is what the Hub has. One that stands still, or
     ends with less than all, is begun anew without xet; files that are whole stay.
 
-    `owner`: a path whose owner gets what was made, also when it broke off.
+    `only`: patterns of the files that are meant; none: all. `owner`: a path whose owner gets what was made, also when
+    it broke off.
     """
     repo = Path(store) / folder
     snapshot = repo / "snapshots" / revision
@@ -79,8 +88,8 @@ def main(argv: list[str], store: str, folder: str, revision: str, owner: str, ki
         print(json.dumps({"said": f"{one.error}; begun anew without xet, what is whole stays"}), flush=True)
         time.sleep(PAUSES_S[max(idle, 1) - 1])
         settings = AGAIN
-    proof.expect_only(snapshot, one.files)
-    if wrong := _unlike(one.files, snapshot) or _bad(store, folder, revision, kind):
+    proof.expect_only(snapshot, one.files, only)
+    if wrong := _unlike(one.files, snapshot) or _bad(store, folder, revision, kind, only):
         return {"error": f"what came is not what the Hub has: {', '.join(wrong)}; run the deploy again"}
     marks.end(snapshot)
     return {"done": True, **one.meter.state()}
@@ -221,10 +230,10 @@ def _unlike(files: dict[str, ModelFile], snapshot: Path) -> list[str]:
     return sorted(name for name, entry in files.items() if here.get(name) != entry)
 
 
-def _bad(store: str, folder: str, revision: str, kind: str) -> list[str]:
+def _bad(store: str, folder: str, revision: str, kind: str, only: Sequence[str]) -> list[str]:
     """Names of files whose content is not what their name says: the client looks at sizes alone. They are set aside."""
-    state = proof.main(store, folder, revision, kind, prove=True)
-    return list(mend.main(store, folder, revision, kind)["aside"]) if state["problems"] else []
+    state = proof.main(store, folder, revision, kind, only, prove=True)
+    return list(mend.main(store, folder, revision, kind, only)["aside"]) if state["problems"] else []
 
 
 def _give(owner: str, made: list[Path]) -> None:

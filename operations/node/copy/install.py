@@ -7,7 +7,6 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from fnmatch import fnmatchcase
 from pathlib import Path
 from threading import Lock
 
@@ -41,17 +40,13 @@ def main(
     snapshot = source_snapshot(source, folder, revision, plain)
     if snapshot is None:
         return {"error": f"{source} has not {folder} at {revision}"}
-    files = {
-        name: entry
-        for name, entry in proof.manifest(snapshot).items()
-        if not only or any(fnmatchcase(name, each) for each in only)
-    }
+    files = proof.manifest(snapshot, only)
     if not files:
         return {"error": f"{snapshot} has no file that is named {' or '.join(only)}"}
     for name, entry in files.items():
         if len(entry["blob"]) not in (40, 64):
             entry["blob"] = proof.content_hash(snapshot / name, git=not name.endswith((".safetensors", ".gguf")))
-    installer = Installer(store, folder, revision, kind)
+    installer = Installer(store, folder, revision, kind, only)
     try:
         missing = installer.missing(files)
         meter = installer.expect(files[name] for name in missing)
@@ -68,11 +63,12 @@ def main(
 class Installer:
     """One revision of one model in an HF cache: blobs by their hash, a snapshot of links to them."""
 
-    def __init__(self, store: str, folder: str, revision: str, kind: str = "model") -> None:
+    def __init__(self, store: str, folder: str, revision: str, kind: str = "model", only: Sequence[str] = ()) -> None:
+        """`only`: patterns of the files that are meant; none: all that it has."""
         self._repo = Path(store) / folder
         self.snapshot = self._repo / "snapshots" / revision
         self.meter = Meter()
-        self._folder, self._revision, self._kind = folder, revision, kind
+        self._folder, self._revision, self._kind, self._only = folder, revision, kind, only
         self._owner = _owner_of(self._repo)
         self._arrived: set[str] = set()
         self._recording = Lock()
@@ -91,9 +87,9 @@ class Installer:
 
     def missing(self, files: dict[str, ModelFile]) -> list[str]:
         """Names that are not here with the right size, link, structure and content; what is wrong is moved aside."""
-        proof.expect_only(self.snapshot, files)
-        here = proof.manifest(self.snapshot)
-        problems = proof.structure_problems(self.snapshot, self._kind)
+        proof.expect_only(self.snapshot, files, self._only)
+        here = proof.manifest(self.snapshot, self._only)
+        problems = proof.structure_problems(self.snapshot, self._kind, only=self._only)
         # A size says nothing of a flipped bit: what was not proven is hashed before it is taken for good.
         unproven = proof.unproven_names(self.snapshot, here)
         problems += proof.prove_content(self.snapshot, here, unproven)
@@ -134,7 +130,8 @@ class Installer:
 
     def finish(self, files: dict[str, ModelFile]) -> None:
         """The whole revision is here: name it, and keep the proof. Raises OSError when it is not whole."""
-        state = proof.main(str(self._repo.parent), self._folder, self._revision, self._kind, prove=True)
+        place = (self._folder, self._revision, self._kind, self._only)
+        state = proof.main(str(self._repo.parent), *place, prove=True)
         lacking = sorted(set(files) - set(state["files"]))
         if state["problems"] or lacking:
             raise OSError("; ".join(state["problems"]) or f"missing: {', '.join(lacking)}")

@@ -34,12 +34,15 @@ def main(
     folder: str = "",
     revision: str = "",
     kind: str = "model",
+    only: Sequence[str] = (),
     image: str = "",
     kernels: str = "",
     made: Made | None = None,
 ) -> Ready:
-    """Print {"ready": true} and serve until the tether ends. `kernels`: their place, and `made`: for what."""
-    shared = Shared(peers, Path(store) / folder / "snapshots" / revision, image)
+    """Print {"ready": true} and serve until the tether ends. `only`: patterns of a model's files; none: all. `kernels`:
+    their place, and `made`: for what.
+    """
+    shared = Shared(peers, Path(store) / folder / "snapshots" / revision, image, only)
     if kernels and made:
         shared = _of_kernels(peers, kernels, made)
     try:
@@ -55,7 +58,8 @@ def main(
 
 @dataclass(frozen=True)
 class Shared:
-    """What is served, and to whom: addresses of peers, a snapshot, an image by name.
+    """What is served, and to whom: addresses of peers, a snapshot (of it what the patterns `only` mean, none: all), an
+    image by name.
 
     Of a snapshot that is still arriving: `have`, name -> blob of what is there; `coming`, names that are on their way;
     `uploads`, how many files are given at once. `kernels`: what is listed of them; the snapshot is their folder.
@@ -64,6 +68,7 @@ class Shared:
     peers: Sequence[str]
     snapshot: Path
     image: str = ""
+    only: Sequence[str] = ()
     have: Callable[[], dict[str, str]] | None = None
     coming: Callable[[], list[str]] = list
     uploads: threading.Semaphore | None = None
@@ -79,9 +84,9 @@ def _of_kernels(peers: Sequence[str], place: str, made: Made) -> Shared:
     return Shared(peers, here, have=lambda: names, kernels={"made": told, "files": files})
 
 
-def of(snapshot: Path) -> str:
+def of(snapshot: Path, only: Sequence[str] = ()) -> str:
     """By what workers tell whether they copy the same: one may be a model further than another."""
-    return f"{snapshot.parents[1].name} {snapshot.name}"
+    return " ".join((snapshot.parents[1].name, snapshot.name, *only))
 
 
 def serve(addresses: Sequence[str], port: int, shared: Shared) -> None:
@@ -113,12 +118,12 @@ class _Handler(BaseHTTPRequestHandler):
         if not self._is_peer():
             return
         if self.path == "/model":
-            self._json(proof.manifest(self.shared.snapshot))
+            self._json(proof.manifest(self.shared.snapshot, self.shared.only))
         elif self.path == "/kernels" and self.shared.kernels:
             self._json(self.shared.kernels)
         elif self.path == "/have":
             have, coming = self._have(), self.shared.coming()
-            self._json({"of": of(self.shared.snapshot), "have": have, "coming": coming})
+            self._json({"of": of(self.shared.snapshot, self.shared.only), "have": have, "coming": coming})
         elif self.path.startswith("/file/"):
             self._file_if_free(unquote(self.path.removeprefix("/file/")))
         else:
@@ -146,7 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _have(self) -> dict[str, str]:
         if self.shared.have:
             return self.shared.have()
-        return {name: entry["blob"] for name, entry in proof.manifest(self.shared.snapshot).items()}
+        return {name: entry["blob"] for name, entry in proof.manifest(self.shared.snapshot, self.shared.only).items()}
 
     def _json(self, value: object) -> None:
         body = json.dumps(value).encode()

@@ -16,6 +16,8 @@ WORD_S = 5.0
 LOOK_S = 0.5
 #: Seconds for one that answers to take a new configuration up.
 TAKE_S = 5.0
+#: Seconds without a word of the one that is renewed, after which nobody has to take its place first.
+SILENT_S = 10.0
 #: In HAProxy's `srv_admin_state`: told to drain, by its socket.
 _DRAINED = 0x08
 #: In `srv_op_state`: its checks have said often enough that it is up.
@@ -36,19 +38,21 @@ def main(
     `left`: requests that are still under way after `drain_s`; 0: none, or it does not say (it hangs or is dead).
 
     It waits at first for up to `patience_s` until one of the `others` (pulses) takes requests and HAProxy has seen so,
-    which asks twice before it sends any: else none would get one. Where none does it goes on, undrained: `alone`.
+    which asks twice before it sends any: else none would get one. Where none does it goes on, undrained: `alone`. One
+    that serves nobody itself is not kept for that.
     """
     if wanted:
         return {"taken": int(taken(pulse, wanted, patience_s))}
-    deadline = time.monotonic() + patience_s
+    said = time.monotonic()
+    deadline = said + patience_s
     while others and not _somebody_else(admin, server, others):
-        if time.monotonic() < deadline:
-            time.sleep(LOOK_S)
-        elif _servers(admin) and under_way(pulse) is not None:
-            return {"left": 0, "alone": 1}
-        else:
-            # It serves nobody either.
+        if _servers(admin) and under_way(pulse) is not None:
+            said = time.monotonic()
+            if said >= deadline:
+                return {"left": 0, "alone": 1}
+        elif time.monotonic() >= min(said + SILENT_S, deadline):
             break
+        time.sleep(LOOK_S)
     if not say(admin, f"set server {server} state drain"):
         # No proxy runs: nobody is sent anywhere.
         return {"left": 0}

@@ -38,7 +38,8 @@ def main(
     loads it has to answer.
 
     `ok`; else `problem`, the unit's state, the last line of its log, and `listens`: an engine that has loaded says
-    what it serves, although a prompt before us may keep it from giving a token.
+    what it serves, although a prompt before us may keep it from giving a token. One that says 503 to a question is not
+    there yet, or no more: llama-server of 2025 says what it serves while it loads (its tools/server/server.cpp).
     """
     key = Path(key_file).read_text().strip() if key_file and Path(key_file).exists() else ""
     start, listens = time.monotonic(), False
@@ -57,6 +58,7 @@ def main(
         if not re.search(wanted["pattern"], json.dumps(answer)):
             raise ValueError("answered without a token" if wanted is CHAT else f"answered {json.dumps(answer)[:80]}")
     except urllib.error.HTTPError as error:
+        listens &= error.code != 503
         problem = f"HTTP {error.code}: {error.read().decode(errors='replace')[:200]}"
     except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
         problem = str(getattr(error, "reason", error)) or type(error).__name__

@@ -17,7 +17,7 @@ from operations.node.secret import modes, secrets
 from operations.node.unit import alone, phases, served, services
 from operations.paths import folder_of, unit_file
 from operations.wire.look import Look, SecretFolder
-from operations.wire.model import ModelState, Place
+from operations.wire.model import Place
 
 
 def main(
@@ -29,7 +29,7 @@ def main(
     units: Sequence[str],
     engines: Sequence[str] = (),
 ) -> Look:
-    """See the keys. `models`: folder, revision and kind of each, by what it is asked for by; `archives`: local image
+    """See the keys. `models`: the place of each one's files, by what it is asked for by; `archives`: local image
     name -> archive on this node, or empty; `paths`: single files; `folders`: those of secrets, as modes.main takes
     them; `units`: Tandem's; `engines`: those of them that are planned here. What lies here of other plans is found.
     """
@@ -43,7 +43,7 @@ def main(
         images_ = pool.submit(origin.states, archives)
         files_ = pool.submit(files.main, files_of, places)
         links_ = pool.submit(links.links)
-        models_ = pool.submit(lambda: {key: _model(store, **model) for key, model in models.items()})
+        models_ = pool.submit(lambda: {key: proof.main(store, **model) for key, model in models.items()})
         slots_ = pool.submit(services.slots)
         secrets_ = pool.submit(secrets.hashes)
         modes_ = pool.submit(modes.main, folders)
@@ -75,7 +75,3 @@ def main(
             "office": office.state(),
             "kernels": kernels_.result(),
         }
-
-
-def _model(store: str, folder: str, revision: str, kind: str) -> ModelState:
-    return proof.main(store, folder, revision, kind)

@@ -41,7 +41,7 @@ def main(
     token_file: str,
     hub: Hub,
     engines: Sequence[str],
-    served: dict[str, dict[str, str]],
+    served: Mapping[str, Place],
     address: str = "",
     alarms: Sequence[Receiver] = (),
     clocks: bool = False,
@@ -195,7 +195,7 @@ def _free(path: str) -> Free:
     return {"path": path, "free": shutil.disk_usage(place).free, "device": os.stat(place).st_dev}
 
 
-def _layout(store: Path, model: dict[str, str], source: ModelSource | None) -> Layout:
+def _layout(store: Path, model: Place, source: ModelSource | None) -> Layout:
     """What a served model's configuration says of its layers, in the store or else where it shall come from."""
     places = [store / model["folder"] / "snapshots" / model["revision"]]
     there = source_snapshot(source["source"], model["folder"], model["revision"], source["plain"]) if source else None
@@ -217,7 +217,7 @@ def _source_problems(
             begins = "a GGUF file" if model["kind"] == "gguf" else "a config.json"
             problems.append(f"{source} has {f'neither {missing} nor {begins}' if plain else f'no {missing}'}")
         else:
-            problems += [each.text for each in proof.structure_problems(snapshot, model["kind"])]
+            problems += [each.text for each in proof.structure_problems(snapshot, model["kind"], only=model["only"])]
     return problems
 
 

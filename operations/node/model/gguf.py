@@ -1,4 +1,4 @@
-"""GGUF, the one file that a model of llama.cpp is (or its parts): is it whole?
+"""GGUF, the one file that a model of llama.cpp is (or its parts): its header, and is it whole?
 
 The format: docs/gguf.md in ggml's repository; sizes of blocks: ggml-common.h there.
 """
@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
-from pathlib import Path
-from typing import BinaryIO
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
 
-#: Bytes of plain values by their type's number; 8 is a text, 9 a list.
-_PLAIN = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
-_UINT32, _TEXT, _LIST = 4, 8, 9
+#: A file's name when it is one of several: what all of them begin with, its number, and how many there are.
+PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf")
+#: How plain values are packed, by their type's number; 8 is a text, 9 a list.
+_PLAIN = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_TEXT, _LIST = 8, 9
 #: Types of tensors by number: how many values a block has, and its bytes. One that is not here is not measured.
 _BLOCKS = {
     0: (1, 4),
@@ -50,8 +52,114 @@ _BLOCKS = {
     35: (256, 66),
 }
 #: More than any model has: a header of noise would be read for ever.
-_MOST = 1 << 20
-_PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf")
+_MOST, _LONGEST, _LONGEST_LIST = 1 << 20, 1 << 40, 1 << 24
+
+
+class NotGguf(ValueError):
+    """The file is something else, or no reader of today's knows it. Says why."""
+
+
+class Short(NotGguf):
+    """It goes on behind what there is of it."""
+
+
+class Header:
+    """A file's head, read from its beginning: how many `tensors` and `values` it has, then `pairs`, then `end`.
+
+    Everything raises NotGguf where it is none, Short where it ends too early.
+    """
+
+    def __init__(self, content: BinaryIO) -> None:
+        self._content = content
+        if (magic := self._take(4)) != b"GGUF":
+            raise NotGguf(f"it begins with {magic!r}, and a GGUF file with b'GGUF'")
+        if (version := self._number("I")) not in (2, 3):
+            raise NotGguf(f"it is GGUF version {version}, and 2 and 3 are read")
+        self.tensors, self.values = self._number("Q"), self._number("Q")
+        if max(self.tensors, self.values) > _MOST:
+            raise NotGguf("its header has more than any model's")
+
+    def pairs(self) -> Iterator[tuple[str, int]]:
+        """Each value's name, and its type: whoever is told reads it (`value`) or passes it (`skip`)."""
+        for _ in range(self.values):
+            yield self._name(), self._number("I")
+
+    def value(self, kind: int) -> Any:
+        """The value that comes next."""
+        if kind == _TEXT:
+            return self._take(self._length()).decode("utf-8", "replace")
+        if kind != _LIST:
+            return self._number(_packed(kind))
+        of, count = self._list()
+        if of == _TEXT:
+            return [self.value(of) for _ in range(count)]
+        # At once: a count that lies is seen before anything is made of it.
+        form = f"<{_packed(of)}"
+        return [each for (each,) in struct.iter_unpack(form, self._take(count * struct.calcsize(form)))]
+
+    def skip(self, kind: int) -> None:
+        """Pass the value that comes next; where the file ends in it is seen by what is read next."""
+        if kind == _TEXT:
+            self._content.seek(self._length(), 1)
+        elif kind == _LIST:
+            of, count = self._list()
+            if of == _TEXT:
+                for _ in range(count):
+                    self.skip(of)
+            else:
+                self._content.seek(count * struct.calcsize(f"<{_packed(of)}"), 1)
+        else:
+            self._content.seek(struct.calcsize(f"<{_packed(kind)}"), 1)
+
+    def end(self, alignment: int) -> int:
+        """Bytes that the file has at least, by its tensors; behind the last value."""
+        end = 0
+        for _ in range(self.tensors):
+            self._name()
+            if (dimensions := self._number("I")) > 8:
+                raise NotGguf("no tensor has so many dimensions")
+            count = 1
+            for _ in range(dimensions):
+                count *= self._number("Q")
+            kind, offset = self._number("I"), self._number("Q")
+            of, length = _BLOCKS.get(kind, (1, 0))
+            end = max(end, offset + count // of * length)
+        header = self._content.tell()
+        return header + -header % alignment + end if self.tensors else header
+
+    def _take(self, count: int) -> bytes:
+        found = self._content.read(count)
+        if len(found) < count:
+            raise Short("it ends within its header")
+        return found
+
+    def _number(self, form: str) -> Any:
+        return struct.unpack(f"<{form}", self._take(struct.calcsize(f"<{form}")))[0]
+
+    def _name(self) -> str:
+        if (length := self._number("Q")) > _MOST:
+            raise NotGguf("no name is so long")
+        return self._take(length).decode("utf-8", "replace")
+
+    def _length(self) -> int:
+        if (length := int(self._number("Q"))) > _LONGEST:
+            raise NotGguf("no value is so long")
+        return length
+
+    def _list(self) -> tuple[int, int]:
+        """Of what type it is, and how many of them."""
+        of, count = self._number("I"), int(self._number("Q"))
+        if of == _LIST:
+            raise NotGguf("its header has lists of lists")
+        if count > _LONGEST_LIST:
+            raise NotGguf("no list is so long")
+        return of, count
+
+
+def _packed(kind: int) -> str:
+    if kind not in _PLAIN:
+        raise NotGguf(f"its header has a value of the unknown kind {kind}")
+    return _PLAIN[kind]
 
 
 def problems(file: Path) -> list[str]:
@@ -59,84 +167,30 @@ def problems(file: Path) -> list[str]:
     size = file.stat().st_size
     try:
         with file.open("rb") as content:
-            end = _end(content)
-    except (struct.error, ValueError):
+            header, alignment = Header(content), 32
+            for name, kind in header.pairs():
+                if name == "general.alignment":
+                    alignment = max(int(header.value(kind)), 1)
+                else:
+                    header.skip(kind)
+            end = header.end(alignment)
+    except (ValueError, TypeError):
         return [f"{file} is not a GGUF file ({size} bytes)"]
     return [f"{file} has {size} bytes, its header says {end}"] if size < end else []
 
 
-def missing(snapshot: Path) -> Iterator[tuple[str, str]]:
-    """Names of parts that are not there, each with a text; without any file the name is empty."""
-    names = {str(file.relative_to(snapshot)) for file in snapshot.rglob("*.gguf")}
-    if not any("mmproj" not in name.lower() for name in names):
+def missing(snapshot: Path, there: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Names of parts that are not among those that are `there`, each with a text; where none is, the name is empty."""
+    names = {name for name in there if name.endswith(".gguf")}
+    if all(is_projector(name) for name in names):
         yield "", f"{snapshot} has no model in GGUF (*.gguf)"
-    for begin, parts in sorted({(found[1], found[3]) for name in names if (found := _PART.fullmatch(name))}):
+    for begin, parts in sorted({(found[1], found[3]) for name in names if (found := PART.fullmatch(name))}):
         for number in range(1, int(parts) + 1):
             name = f"{begin}-{number:05}-of-{parts}.gguf"
             if name not in names:
                 yield name, f"{snapshot / name} is missing: the model has {int(parts)} parts"
 
 
-def _end(content: BinaryIO) -> int:
-    """Bytes that the file has at least."""
-    magic, version, tensors, values = struct.unpack("<4sIQQ", content.read(24))
-    if magic != b"GGUF" or version < 2 or max(tensors, values) > _MOST:
-        raise ValueError("no GGUF")
-    alignment = 32
-    for _ in range(values):
-        key, kind = _text(content), _number(content)
-        if key == b"general.alignment" and kind == _UINT32:
-            alignment = max(_number(content), 1)
-        else:
-            _skip(content, kind)
-    end = 0
-    for _ in range(tensors):
-        _text(content)
-        dimensions = _number(content)
-        if dimensions > 8:
-            raise ValueError("no tensor has so many dimensions")
-        count = 1
-        for size in struct.unpack(f"<{dimensions}Q", content.read(8 * dimensions)):
-            count *= size
-        kind, offset = struct.unpack("<IQ", content.read(12))
-        of, length = _BLOCKS.get(kind, (1, 0))
-        end = max(end, offset + count // of * length)
-    header = content.tell()
-    return header + -header % alignment + end if tensors else header
-
-
-def _number(content: BinaryIO) -> int:
-    (number,) = struct.unpack("<I", content.read(4))
-    return int(number)
-
-
-def _text(content: BinaryIO) -> bytes:
-    (length,) = struct.unpack("<Q", content.read(8))
-    if length > _MOST:
-        raise ValueError("no name is so long")
-    return content.read(length)
-
-
-def _pass(content: BinaryIO, length: int) -> None:
-    if length > 1 << 40:
-        raise ValueError("no value is so long")
-    content.seek(length, 1)
-
-
-def _skip(content: BinaryIO, kind: int) -> None:
-    if kind == _TEXT:
-        (length,) = struct.unpack("<Q", content.read(8))
-        _pass(content, length)
-    elif kind == _LIST:
-        of, count = struct.unpack("<IQ", content.read(12))
-        if of in _PLAIN:
-            _pass(content, _PLAIN[of] * count)
-        elif of == _LIST or count > 1 << 24:
-            raise ValueError("no list is so long, and none has lists")
-        else:
-            for _ in range(count):
-                _skip(content, of)
-    elif kind in _PLAIN:
-        content.seek(_PLAIN[kind], 1)
-    else:
-        raise ValueError("a type that GGUF has not")
+def is_projector(name: str) -> bool:
+    """Whether a file is what lets a model see: no model of its own."""
+    return "mmproj" in PurePosixPath(name).name.lower()

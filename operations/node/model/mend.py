@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from operations.node.model import proof
 from operations.wire.model import Mended
 
 
-def main(store: str, folder: str, revision: str, kind: str = "model") -> Mended:
-    """`aside`: the names that were set aside; found by structure, and by content where that was not proven."""
+def main(store: str, folder: str, revision: str, kind: str = "model", only: Sequence[str] = ()) -> Mended:
+    """`aside`: the names that were set aside; found by structure, and by content where that was not proven. `only`:
+    patterns of the files that are looked at; none: all.
+    """
     snapshot = Path(store) / folder / "snapshots" / revision
     if not snapshot.is_dir():
         return {"aside": []}
-    files = proof.manifest(snapshot)
+    files = proof.manifest(snapshot, only)
     unproven = proof.unproven_names(snapshot, files)
-    problems = proof.structure_problems(snapshot, kind) + proof.prove_content(snapshot, files, unproven)
+    problems = proof.structure_problems(snapshot, kind, only=only) + proof.prove_content(snapshot, files, unproven)
     bad = sorted({problem.name for problem in problems} & files.keys())
     for name in bad:
         set_aside(snapshot / name)

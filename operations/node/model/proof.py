@@ -6,8 +6,9 @@ import hashlib
 import json
 import os
 import struct
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,25 +31,31 @@ class Problem(NamedTuple):
 
 
 def main(
-    store: str, folder: str, revision: str, kind: str = "model", prove: bool = False, again: bool = False
+    store: str,
+    folder: str,
+    revision: str,
+    kind: str = "model",
+    only: Sequence[str] = (),
+    prove: bool = False,
+    again: bool = False,
 ) -> ModelState:
     """State of a revision in the store; `prove` hashes what was not hashed before, with `again` everything.
 
-    `kind`: what it has to be, see `structure_problems`. `touched`: files that were proven and have been written to
-    since.
+    `kind`: what it has to be, see `structure_problems`. `only`: patterns of its files, whatever else the revision has;
+    none: all. `touched`: files that were proven and have been written to since.
     """
     snapshot = Path(store) / folder / "snapshots" / revision
-    if not snapshot.is_dir():
+    files = manifest(snapshot, only)
+    if not snapshot.is_dir() or (only and not files):
         return {"present": False, "problems": [], "files": {}, "proven": False, "touched": []}
-    files = manifest(snapshot)
     changed = unproven_names(snapshot, files)
     unproven = list(files) if again else changed
-    problems = structure_problems(snapshot, kind, proven=set(files) - set(unproven))
+    problems = structure_problems(snapshot, kind, proven=set(files) - set(unproven), only=only)
     named = {problem.name for problem in problems}
     problems += [
         Problem(name, f"{snapshot / name} is missing: it was here when the revision was proven")
         for name in _gone(snapshot)
-        if name not in named
+        if name not in named and is_wanted(name, only)
     ]
     if prove and not problems:
         problems += prove_content(snapshot, files, unproven)
@@ -60,6 +67,11 @@ def main(
     touched = sorted(_read(_record(snapshot)).keys() & set(changed))
     said = [problem.text for problem in problems]
     return {"present": True, "problems": said, "files": files, "proven": not unproven, "touched": touched}
+
+
+def is_wanted(name: str, only: Sequence[str]) -> bool:
+    """Whether a file is among those of these patterns; without any all are."""
+    return not only or any(fnmatchcase(name, each) for each in only)
 
 
 def unproven_names(snapshot: Path, files: dict[str, ModelFile]) -> list[str]:
@@ -85,11 +97,12 @@ def _forget(snapshot: Path, names: Collection[str]) -> None:
         _write(snapshot, {name: [] if name in names else stamp for name, stamp in known.items()})
 
 
-def expect_only(snapshot: Path, names: Collection[str]) -> None:
-    """The revision has these files and no others: what else was proven once is not missed."""
+def expect_only(snapshot: Path, names: Collection[str], only: Sequence[str] = ()) -> None:
+    """Of the patterns `only` (none: of all) the revision has these files: what else was proven once is not missed."""
     known = _read(_record(snapshot))
-    if not known.keys() <= set(names):
-        _write(snapshot, {name: stamp for name, stamp in known.items() if name in names})
+    kept = {name: stamp for name, stamp in known.items() if name in names or not is_wanted(name, only)}
+    if kept != known:
+        _write(snapshot, kept)
 
 
 def _write(snapshot: Path, stamps: Stamps) -> None:
@@ -104,16 +117,18 @@ def _record(snapshot: Path) -> Path:
     return PROVEN / snapshot.parents[1].name / f"{snapshot.name}.json"
 
 
-def structure_problems(snapshot: Path, kind: str = "model", proven: Collection[str] = ()) -> list[Problem]:
+def structure_problems(
+    snapshot: Path, kind: str = "model", proven: Collection[str] = (), only: Sequence[str] = ()
+) -> list[Problem]:
     """What is missing, dangling or truncated, each named with its file; headers of proven files are not read again.
 
     A `model` has a configuration and all its weights, an `adapter` its own of both, a `gguf` all parts of each of its
-    files; of `files` (a tokenizer, a
-    configuration) nobody but the engine knows which it needs.
+    files; of `files` (a tokenizer, a configuration) nobody but the engine knows which it needs. `only`: patterns of
+    the files that are looked at; none: all.
     """
-    problems = []
-    for file in sorted(snapshot.rglob("*")):
-        name = str(file.relative_to(snapshot))
+    problems, names = list[Problem](), list[str]()
+    for name, file in _named(snapshot, only):
+        names.append(name)
         if file.is_symlink() and not file.exists():
             problems.append(Problem(name, f"{file}: its blob {os.readlink(file)} is missing"))
         elif file.suffix == ".safetensors" and name not in proven and file.is_file():
@@ -121,14 +136,14 @@ def structure_problems(snapshot: Path, kind: str = "model", proven: Collection[s
         elif file.suffix == ".gguf" and name not in proven and file.is_file():
             problems += [Problem(name, text) for text in gguf.problems(file)]
     if kind == "gguf":
-        return problems + [Problem(name, text) for name, text in gguf.missing(snapshot)]
+        return problems + [Problem(name, text) for name, text in gguf.missing(snapshot, names)]
     configuration = {"model": "config.json", "adapter": "adapter_config.json"}.get(kind)
     if not configuration:
         return problems
     if not (snapshot / configuration).exists():
         problems.append(Problem(configuration, f"{snapshot}/{configuration} is missing"))
     for index in sorted(snapshot.glob("*.safetensors.index.json")):
-        if not index.exists():
+        if not index.exists() or not is_wanted(index.name, only):
             continue
         try:
             shards = set(json.loads(index.read_text())["weight_map"].values())
@@ -165,15 +180,24 @@ def _truncated(file: Path) -> list[str]:
     return []
 
 
-def manifest(snapshot: Path) -> dict[str, ModelFile]:
-    """name -> {size, blob}: `blob` is the etag of the Hub where the cache has it as the blob's name."""
+def manifest(snapshot: Path, only: Sequence[str] = ()) -> dict[str, ModelFile]:
+    """name -> {size, blob}: `blob` is the etag of the Hub where the cache has it as the blob's name. `only`: patterns
+    of the files that are meant; none: all.
+    """
     files: dict[str, ModelFile] = {}
-    for file in sorted(snapshot.rglob("*")):
+    for name, file in _named(snapshot, only):
         if file.is_file():
             # One link further on may lie the Hub client's shared store, where names are not hashes of the content.
             blob = Path(os.readlink(file)).name if file.is_symlink() else ""
-            files[str(file.relative_to(snapshot))] = {"size": file.stat().st_size, "blob": blob}
+            files[name] = {"size": file.stat().st_size, "blob": blob}
     return files
+
+
+def _named(snapshot: Path, only: Sequence[str]) -> Iterator[tuple[str, Path]]:
+    """What lies in a snapshot and is wanted, with its name there."""
+    for file in sorted(snapshot.rglob("*")):
+        if is_wanted(name := str(file.relative_to(snapshot)), only):
+            yield name, file
 
 
 def prove_content(snapshot: Path, files: dict[str, ModelFile], names: list[str]) -> list[Problem]:

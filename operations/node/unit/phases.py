@@ -118,6 +118,8 @@ def keep(start: Start, path: Path = KEPT) -> None:
         starts = bounded([*kept(path), start])
         aside = path.with_suffix(".part")
         aside.write_text(json.dumps(starts, indent=1))
+        # Why a start has failed is a line of the engine's log, which is not everybody's to read.
+        aside.chmod(0o600)
         aside.rename(path)
 
 

@@ -3,62 +3,19 @@
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import PurePosixPath
 from typing import Any
 
+from operations.node.model.gguf import PART, Header, NotGguf, Short, is_projector
 from operations.plan.config.refusal import Finding, Refusal
 from operations.plan.fit.config import shape as shape_of
 from operations.plan.fit.shape import Shape
 from operations.wire import Json
 
-MAGIC = b"GGUF"
-_NUMBERS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
-_TEXT, _ARRAY = 8, 9
-#: `-00002-of-00003.gguf`.
-_PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
 #: A layer of so many attends to all, where llama.cpp knows it and the file does not say it.
 _PERIODS = {"gpt-oss": 2, "gemma2": 2, "gemma3": 6, "cohere2": 4, "llama4": 4}
-
-
-class Short(Exception):
-    """The file goes on behind what was read of it."""
-
-
-class _Reader:
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
-
-    def take(self, count: int) -> bytes:
-        found = self.data[self.at : self.at + count]
-        if len(found) < count:
-            raise Short
-        self.at += count
-        return found
-
-    def number(self, form: str) -> Any:
-        return struct.unpack(form, self.take(struct.calcsize(form)))[0]
-
-    def text(self) -> str:
-        return self.take(self.number("<Q")).decode("utf-8", "replace")
-
-    def value(self, kind: int) -> Any:
-        if kind == _TEXT:
-            return self.text()
-        if kind == _ARRAY:
-            inner, count = self.number("<I"), self.number("<Q")
-            if inner in _NUMBERS:
-                # At once: a count that lies is seen before anything is made of it.
-                form = _NUMBERS[inner]
-                data = self.take(count * struct.calcsize(form))
-                return [each for (each,) in struct.iter_unpack(form, data)]
-            if inner == _TEXT:
-                return [self.text() for _ in range(count)]
-            raise Refusal(Finding("fit", "its header has lists of lists", "name a GGUF file of a language model"))
-        if kind not in _NUMBERS:
-            raise Refusal(Finding("fit", f"its header has a value of the unknown kind {kind}", "name a GGUF file"))
-        return self.number(_NUMBERS[kind])
 
 
 def metadata(data: bytes) -> Json:
@@ -66,19 +23,18 @@ def metadata(data: bytes) -> Json:
 
     Raises Short where more has to be read, and Refusal for what is no GGUF file.
     """
-    reader = _Reader(data)
-    if (magic := reader.take(4)) != MAGIC:
-        raise Refusal(Finding("fit", f"it begins with {magic!r}, and a GGUF file with {MAGIC!r}", "name a GGUF file"))
-    if (version := reader.number("<I")) not in (2, 3):
-        raise Refusal(Finding("fit", f"it is GGUF version {version}", "versions 2 and 3 are read"))
-    reader.number("<Q")
     found: Json = {}
-    for _ in range(reader.number("<Q")):
-        name = reader.text()
-        # The vocabulary is megabytes, and stands behind what is looked for.
-        if name.startswith("tokenizer.") and f"{found.get('general.architecture')}.block_count" in found:
-            break
-        found[name] = reader.value(reader.number("<I"))
+    try:
+        header = Header(BytesIO(data))
+        for name, kind in header.pairs():
+            # The vocabulary is megabytes, and stands behind what is looked for.
+            if name.startswith("tokenizer.") and f"{found.get('general.architecture')}.block_count" in found:
+                break
+            found[name] = header.value(kind)
+    except Short:
+        raise
+    except NotGguf as error:
+        raise Refusal(Finding("fit", str(error), "name a GGUF file of a language model")) from None
     return found
 
 
@@ -157,8 +113,7 @@ def chosen(files: Mapping[str, int], wanted: str, where: str) -> list[str]:
     """
     found: dict[str, list[str]] = {}
     for name in sorted(files):
-        # A projector of pictures is no model of its own.
-        if name.endswith(".gguf") and not PurePosixPath(name).name.startswith("mmproj"):
+        if name.endswith(".gguf") and not is_projector(name):
             found.setdefault(_stem(name), []).append(name)
     stem = _stem(wanted.strip("/"))
     ends = re.compile(rf"(^|[-./_]){re.escape(stem)}$", re.IGNORECASE)
@@ -173,16 +128,17 @@ def chosen(files: Mapping[str, int], wanted: str, where: str) -> list[str]:
 
 def _stem(name: str) -> str:
     """A build's name without part and ending."""
-    return _PART.sub("", name).removesuffix(".gguf")
+    part = PART.fullmatch(name)
+    return part[1] if part else name.removesuffix(".gguf")
 
 
 def _whole(stem: str, names: list[str]) -> list[str]:
     """The parts; raises Refusal where one lacks."""
-    parts = [part for each in names if (part := _PART.search(each))]
+    parts = [part for each in names if (part := PART.fullmatch(each))]
     if not parts:
         return names
-    count = int(parts[0][2])
-    if lacking := sorted(set(range(1, count + 1)) - {int(part[1]) for part in parts}):
+    count = int(parts[0][3])
+    if lacking := sorted(set(range(1, count + 1)) - {int(part[2]) for part in parts}):
         problem = f"{stem} has {count} parts, and lacks number {', '.join(map(str, lacking))}"
         raise Refusal(Finding("fit", problem, "name another build, or a revision that is whole (ORG/NAME@COMMIT)"))
     return names

@@ -91,15 +91,25 @@ class Model(Strict):
         return "models--" + self.repo.replace("/", "--")
 
     @property
-    def key(self) -> str:
-        """By what programs on nodes say how it is."""
+    def at(self) -> str:
+        """Its repository's folder and its commit."""
         return f"{self.folder}@{self.revision or 'none'}"
+
+    @property
+    def key(self) -> str:
+        """By what programs on nodes say how it is. Two quants may be of one revision."""
+        return " ".join((self.at, *self.files))
 
     @property
     def place(self) -> Place:
         """Where it lies in a store and what it must have, as programs on nodes take it."""
         # One without a revision gets no further than the survey.
-        return {"folder": self.folder, "revision": self.revision or "none", "kind": self.kind}
+        return {
+            "folder": self.folder,
+            "revision": self.revision or "none",
+            "kind": self.kind,
+            "only": list(self.files),
+        }
 
 
 class Needs(Strict):

@@ -221,6 +221,7 @@ def _ready(model: ServedModel, node: Node, image: Image) -> str:
             {
                 "snapshot": f"{node.path(knobs.model_store)}/{each.folder}/snapshots/{each.revision}",
                 "record": f"{PROVEN}/{each.folder}/{each.revision}.json",
+                "only": each.files,
             }
             for each in recipe.models
         ],

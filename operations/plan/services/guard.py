@@ -21,7 +21,7 @@ def guard(knobs: Knobs, models: Sequence[ServedModel]) -> Program:
     last_first += [each for each in reversed(models) if not each.is_on_demand]
     containers = {each.unit: each.container_id for each in last_first}
     before: dict[str, GuardBefore] = {
-        unit: {"container": container_id(unit), "usual_mib": bound.usual_mib}
+        unit: {"container": container_id(unit), "usual_mib": bound.usual_mib, "idle_mib": bound.idle_mib}
         for unit, bound in BOUNDS.items()
         if bound.usual_mib
     }

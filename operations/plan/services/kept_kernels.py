@@ -22,7 +22,7 @@ def place_of(model: ServedModel) -> str:
         mode="json",
         include={"engine", "program", "flags", "env", "exports", "shell", "hooks", "start_mods", "config", "attached"},
     )
-    told |= {"models": [each.key for each in recipe.models]}
+    told |= {"models": [each.at for each in recipe.models]}
     # An engine by itself is the same whatever stands beside it.
     told |= {"ranks": len(model.nodes), "stages": knobs.stages, "by": knobs.executor} if is_cluster(model) else {}
     key = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]

@@ -15,21 +15,23 @@ OOM_SCORE = 900
 @dataclass(frozen=True)
 class Bound:
     """`most_mib`: the kernel ends the container beyond that, alone. `usual_mib`: what it has while all is well. The
-    guard ends one with more before any engine (files/guard/guard.py); 0: it is never ended for one.
+    guard ends one with more before any engine (files/guard/guard.py); 0: it is never ended for one. `idle_mib`: what it
+    has with nobody to serve. Where what all of them have beyond that is what lacks, one of them goes first as well.
     """
 
     most_mib: int
     usual_mib: int
+    idle_mib: int
     why: str
 
 
-_LITELLM = Bound(4096, 1024, "0.4 GiB when idle, and whole bodies of clients, 64 MiB each (`proxy_body_mib`)")
+_LITELLM = Bound(4096, 1024, 410, "0.4 GiB when idle, and whole bodies of clients, 64 MiB each (`proxy_body_mib`)")
 BOUNDS: dict[str, Bound] = {
     PROXY: Bound(
-        3000, 768, "80 MiB when idle; 512 KiB for 2,000 connections in each direction, and half as much again"
+        3000, 768, 80, "80 MiB when idle; 512 KiB for 2,000 connections in each direction, and half as much again"
     ),
     **dict.fromkeys(LITELLM, _LITELLM),
-    ADDRESS: Bound(512, 0, "keepalived has 28 MiB, and nobody sends it anything"),
+    ADDRESS: Bound(512, 0, 28, "keepalived has 28 MiB, and nobody sends it anything"),
 }
 
 
