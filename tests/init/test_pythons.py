@@ -1,4 +1,4 @@
-"""A Python that is too old is told in one line, before any file that it could not read; each newer one that is here
+"""A Python that is too old is told in one line, before any file that it could not read; each other that is here
 runs what an owner's machine runs.
 """
 
@@ -20,8 +20,8 @@ from tests.plan.samples import ROOT
 from tests.support import landed, pythons
 
 OLDER = (6, 7, 8, 9, 10)
-#: Those that pyproject.toml allows and are out, but for the one that runs this.
-NEWER = sorted({11, 12, 13} - {sys.version_info[1]})
+#: Those that the manual names, but for the one that runs this.
+OTHERS = sorted({11, 12, 13} - {sys.version_info[1]})
 SAID = "tandem needs Python 3.11 or newer, and this is 3."
 
 
@@ -51,32 +51,31 @@ def test_make_tells_it_too(tmp_path: Path) -> None:
 
 
 def test_each_python_that_is_promised_is_tried() -> None:
-    """The trove of classifiers is not kept; the manual names them, and so does this."""
     allowed = re.search(r'requires-python = ">=3\.(\d+)"', (ROOT / "pyproject.toml").read_text())
     promised = re.search(r"Linux, Python 3\.(\d+) to 3\.(\d+)", (ROOT / "docs/your-cluster.md").read_text())
     assert allowed and promised and allowed[1] == promised[1]
-    tried = {sys.version_info[1], *NEWER}
+    tried = {sys.version_info[1], *OTHERS}
     assert set(range(int(promised[1]), int(promised[2]) + 1)) <= tried
 
 
-@pytest.fixture(scope="module", params=NEWER)
-def newer(request: pytest.FixtureRequest) -> str:
+@pytest.fixture(scope="module", params=OTHERS)
+def other(request: pytest.FixtureRequest) -> str:
     """A Python of an environment with what is locked."""
     return pythons.environment(request.param)
 
 
-def test_a_newer_python_reads_all_of_it_without_a_warning(newer: str, tmp_path: Path) -> None:
+def test_another_python_reads_all_of_it_without_a_warning(other: str, tmp_path: Path) -> None:
     """As `\\d` in a plain text, which is an error in a Python to come."""
-    argv = [newer, "-W", "error::SyntaxWarning", "-m", "compileall", "-q", "-f"]
+    argv = [other, "-W", "error::SyntaxWarning", "-m", "compileall", "-q", "-f"]
     parts = ("operations", "bench", "files", "group_data", "config.py", "deploy.py", "inventory.py")
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}
     ran = subprocess.run([*argv, *parts], cwd=ROOT, env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-def test_a_newer_python_plans_the_same(newer: str) -> None:
+def test_another_python_plans_the_same(other: str) -> None:
     """Each recipe in each of its topologies, and every node's files."""
-    ran = subprocess.run([newer, "-m", landed.__name__], cwd=ROOT, capture_output=True, text=True)
+    ran = subprocess.run([other, "-m", landed.__name__], cwd=ROOT, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout) == _here()
 
@@ -101,20 +100,20 @@ def _here() -> dict[str, str]:
         (["apply", "topolgy=solo"], 2, "no knob is named `topolgy`"),
     ],
 )
-def test_a_newer_python_says_the_same(newer: str, tmp_path: Path, typed: list[str], code: int, said: str) -> None:
+def test_another_python_says_the_same(other: str, tmp_path: Path, typed: list[str], code: int, said: str) -> None:
     (tmp_path / "inventory.py").write_text(OFF)
-    done = tandem(tmp_path, *typed, python=newer)
+    done = tandem(tmp_path, *typed, python=other)
     assert done.returncode == code and said in done.stdout + done.stderr, done.stderr
     assert "Traceback" not in done.stderr and "Warning" not in done.stderr
 
 
-def test_a_newer_python_deploys(newer: str, tmp_path: Path) -> None:
+def test_another_python_deploys(other: str, tmp_path: Path) -> None:
     """The whole deploy, with pyinfra, on nodes that answer from a script."""
     plan = planned(topology="replicas")
     nodes = inventory_of(tmp_path, [fresh(plan, name) for name in NAMES])
-    done = tandem(tmp_path, "apply", "topology=replicas", "--inventory", str(nodes), python=newer)
+    done = tandem(tmp_path, "apply", "topology=replicas", "--inventory", str(nodes), python=other)
     assert done.returncode == 0 and "Engine | start" in done.stderr, done.stderr
     assert "Traceback" not in done.stderr and "Warning" not in done.stderr
     nodes = inventory_of(tmp_path, [look(plan, name) for name in NAMES])
-    done = tandem(tmp_path, "apply", "topology=replicas", "--inventory", str(nodes), python=newer)
+    done = tandem(tmp_path, "apply", "topology=replicas", "--inventory", str(nodes), python=other)
     assert done.returncode == 0 and done.stderr.startswith("nothing has changed: "), done.stderr
