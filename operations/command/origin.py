@@ -62,8 +62,8 @@ def _told() -> dict[str, Any]:
 
 
 def commit(root: Path = ROOT) -> str:
-    """The commit that this Tandem is of, with `+` where files of the clone differ from it. Empty where nobody knows:
-    neither a clone is there, or it has another Tandem by now, nor was it installed from a URL.
+    """The commit that this Tandem is of, with `+` where files of the clone differ from it. Empty where nobody knows: it
+    was not installed from a repository's URL, and its clone is gone or has another Tandem by now.
     """
     if (root / "pyproject.toml").is_file():
         return _described(root)

@@ -14,6 +14,7 @@ import select
 import signal
 import socket
 import sys
+import sysconfig
 import time
 import types
 from typing import Any
@@ -56,6 +57,8 @@ def _lstat_there(path: Any, **given: Any) -> os.stat_result:
     return _lstat(path, **given)
 
 
+# How this Python was built lies in a module that has the system's name: read it while that is Linux.
+sysconfig.get_config_vars()
 # What the standard library has compiled in for a Mac alone: urllib asks it for proxies.
 sys.modules["_scproxy"] = types.ModuleType("_scproxy")
 sys.modules["_scproxy"].__dict__.update(_get_proxy_settings=dict, _get_proxies=dict)
@@ -63,6 +66,9 @@ for _module, _names in _LACKING.items():
     for _name in _names.split():
         if hasattr(_module, _name):
             delattr(_module, _name)
+    # gevent takes what it names.
+    if hasattr(_module, "__all__"):
+        _module.__all__ = [each for each in _module.__all__ if hasattr(_module, each)]
 os.stat, os.lstat = _stat_there, _lstat_there  # type: ignore[assignment]
 os.uname = lambda: os.uname_result(("Darwin", _uname().nodename, "24.6.0", "Darwin Kernel Version 24.6.0", "arm64"))
 sys.platform = "darwin"
