@@ -67,9 +67,9 @@ for _module, _names in _LACKING.items():
         if hasattr(_module, _name):
             delattr(_module, _name)
     # gevent takes what it names.
-    if hasattr(_module, "__all__"):
-        _module.__all__ = [each for each in _module.__all__ if hasattr(_module, each)]
-os.stat, os.lstat = _stat_there, _lstat_there  # type: ignore[assignment]
+    if "__all__" in vars(_module):
+        vars(_module)["__all__"] = [each for each in vars(_module)["__all__"] if hasattr(_module, each)]
+os.stat, os.lstat = _stat_there, _lstat_there
 os.uname = lambda: os.uname_result(("Darwin", _uname().nodename, "24.6.0", "Darwin Kernel Version 24.6.0", "arm64"))
 sys.platform = "darwin"
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
