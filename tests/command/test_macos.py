@@ -127,7 +127,9 @@ def test_the_clone_s_command_finds_its_clone_with_a_readlink_that_has_no_f(mac: 
     environment, notes = clone_with_a_python_that_notes_what_it_is_asked(tmp_path)
     (tmp_path / "venv").mkdir()
     (tmp_path / "venv/pip").touch()
-    done = subprocess.run([ROOT / "tandem", "status"], env={**environment, "PATH": mac["PATH"]}, capture_output=True)
+    done = subprocess.run(
+        [ROOT / "tandem", "status"], env={**environment, "PATH": mac["PATH"]}, cwd=tmp_path, capture_output=True
+    )
     assert done.returncode == 0 and done.stderr.startswith(b"installing"), done.stderr
     assert f"-r {ROOT}/requirements.lock" in notes.read_text()
 
