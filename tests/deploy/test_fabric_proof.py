@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.deploy.fake import NAMES, deploy, look, planned
-from tests.deploy.test_deploy import flags
+from tests.deploy.fake import NAMES, deploy, flags, look, planned
 
 WANTED = {"topology": "replicas"}
 FINE: dict[str, Any] = {"problems": [], "kept": True}

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.deploy.decided import Decided, decided, start, stop
-from tests.deploy.fake import FOUR, OFF, Outcome, deploy, fresh, look, planned
-from tests.deploy.test_deploy import START, STOP, flags
+from tests.deploy.fake import FOUR, OFF, START, STOP, Outcome, deploy, flags, fresh, look, planned
 
 PAIRS: dict[str, Any] = {"topology": "replicas", "nodes_per_replica": "2"}
 WANTED: dict[str, Any] = {**PAIRS, "nodes_per_replica": 2}

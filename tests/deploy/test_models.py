@@ -16,7 +16,7 @@ from operations.plan.plan import check_topology
 from operations.plan.wanted import wanted
 from tests.deploy.decided import decided, start, stop
 from tests.deploy.fake import FOUR, NAMES, OFF, Outcome, declares, deploy, look, planned
-from tests.deploy.test_deploy import foreign
+from tests.deploy.foreign import foreign
 from tests.plan.samples import knob_data, survey
 
 TINY = "lab-tiny-llama"
