@@ -54,12 +54,10 @@ def removals(outcome: Outcome) -> list[str]:
 @pytest.mark.parametrize("listed", PLACES, indirect=True, ids=lambda each: each.name)
 def test_it_is_rendered_placed_and_started_in_its_turn(listed: Start, tmp_path: Path) -> None:
     plan = planned(**WANTED)
-    assert [file.path for file in plan.head.services[BEACON].files] == [
-        f"{folder_of(BEACON)}/beacon.py",
-        unit_file(BEACON),
-    ]
+    paths = [f"{folder_of(BEACON)}/beacon.py", f"{folder_of(BEACON)}/beacon.json", unit_file(BEACON)]
+    assert [file.path for file in plan.head.services[BEACON].files] == paths
     state = look(plan, NAMES[0])
-    for path in (f"{folder_of(BEACON)}/beacon.py", unit_file(BEACON)):
+    for path in paths:
         del state["files"][path]
     state["services"]["units"][BEACON] = {}
     state["services"]["units"][ENGINE]["ActiveState"] = "failed"
