@@ -15,10 +15,11 @@ import struct
 import sys
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 
 from tests.clients.said_double import MODEL, PROMPT, PROTOCOLS, Turn
+from tests.support.serving import Quiet
 
 ANSWER, DONE = "The answer is 42.", "It is done."
 #: Seconds between two pieces; a piece of an answer that is asked for by `PIECES` takes PIECE_S.
@@ -82,7 +83,7 @@ def pictures(part: dict[str, Any]) -> list[str]:
     return [url.partition("base64,")[2]] if isinstance(url, str) and url.startswith("data:") else []
 
 
-class EngineDouble(BaseHTTPRequestHandler):
+class EngineDouble(Quiet):
     """One request."""
 
     protocol_version = "HTTP/1.1"
@@ -223,9 +224,6 @@ class EngineDouble(BaseHTTPRequestHandler):
             self.send_header("metadata", metadata)
         self.end_headers()
         self.wfile.write(body)
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing."""
 
 
 if __name__ == "__main__":
