@@ -84,7 +84,7 @@ def call(arguments: Json) -> Json:
 
 
 def tools(*names: str) -> list[Json]:
-    """Tools in OpenAI's form."""
+    """These tools as `tools` of a request in OpenAI's chat API. Raises KeyError for a name that TOOLS lacks."""
     return [
         {
             "type": "function",

@@ -92,7 +92,7 @@ class Model(Strict):
 
     @property
     def key(self) -> str:
-        """By what programs on nodes say how it is."""
+        """What node programs call this revision in answers: `models--ORG--NAME@REVISION`, or `...@none`."""
         return f"{self.folder}@{self.revision or 'none'}"
 
     @property
