@@ -15,11 +15,10 @@ import struct
 import sys
 import threading
 import time
-from http.server import ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tests.clients.said_double import MODEL, PROMPT, PROTOCOLS, Turn
-from tests.support.serving import Quiet
 
 ANSWER, DONE = "The answer is 42.", "It is done."
 #: Seconds between two pieces; a piece of an answer that is asked for by `PIECES` takes PIECE_S.
@@ -83,7 +82,7 @@ def pictures(part: dict[str, Any]) -> list[str]:
     return [url.partition("base64,")[2]] if isinstance(url, str) and url.startswith("data:") else []
 
 
-class EngineDouble(Quiet):
+class EngineDouble(BaseHTTPRequestHandler):
     """One request."""
 
     protocol_version = "HTTP/1.1"
@@ -224,6 +223,9 @@ class EngineDouble(Quiet):
             self.send_header("metadata", metadata)
         self.end_headers()
         self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Nothing."""
 
 
 if __name__ == "__main__":
