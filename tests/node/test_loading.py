@@ -20,9 +20,10 @@ import pytest
 
 from operations.node.engine import answering, probe
 from tests.bench.routing import doors
-from tests.node.desk_double import KEY, DeskDouble, desk, free_port
+from tests.node.desk_double import KEY, DeskDouble, desk
 from tests.node.shipped import part
 from tests.plan.samples import ROOT
+from tests.support.ports import free_port
 from tests.support.waiting import comes
 
 PYTHON = doors.LITELLM.parent / "python"
