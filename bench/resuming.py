@@ -40,7 +40,7 @@ def find(asked: BenchRequest) -> Folder:
 
 
 def attempts(run: Run) -> int:
-    """How often it has begun."""
+    """How often this run was started: 1, and one more for each time that it was resumed."""
     return int(run.environment.get(ATTEMPTS, "1"))
 
 

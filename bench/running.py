@@ -35,7 +35,11 @@ class Runner:
         self.run: Run
 
     def go(self) -> None:
-        """Measure what is not measured yet. Raises Refusal."""
+        """Measure each setup of the run that is not measured yet, deploying it first where several were asked for.
+        Each result is written at once, so a run that is broken off goes on here.
+
+        Raises Refusal where the lock, a deploy or the service is not to be had.
+        """
         with self._session() as session:
             declared = session.declared
             self._begin(session)

@@ -83,7 +83,7 @@ class Show:
         self._task = None
 
     def begin(self, step: Wanted) -> None:
-        """It is being measured."""
+        """Show that this step is measured from now on, and how long the rest of its setup takes."""
         self._since = time.monotonic()
         if self._task is not None:
             self._progress.update(self._task, description=step.name, left=self._rest())

@@ -31,7 +31,12 @@ class Ahead:
 
 
 def ahead(row: Mapping[str, tuple[float, ...]], less_is_better: bool, of_run: Usual | None = None) -> Ahead | None:
-    """None: one alone is there, or nobody has any. `by` has the sign of the figure: less is -20%; None: of nothing."""
+    """Which setups are best by one figure, and by how much. `row`: setup -> the figure of each repeat, in any unit;
+    `of_run`: how much repeats of this run differ.
+
+    `by` is (best - next) / next, so it is negative where less is better. It is None where nobody is behind, or the next
+    has 0. Returns None for fewer than two setups, or none with a figure.
+    """
     if len(row) < 2 or not any(any(values) for values in row.values()):
         return None
     ordered = sorted(row, key=lambda name: fmean(row[name]), reverse=not less_is_better)

@@ -119,7 +119,9 @@ def ranges(rows: Rows, who: dict[int, Ahead]) -> list[tuple[str, int, int]]:
 
 
 def joined(parts: list[tuple[str, int, int]]) -> str:
-    """`cluster/mp for 1 to 16 users, replicas from 32`."""
+    """Ranges in words: `cluster/mp for 1 to 16 users, replicas from 32`. `parts`: (setup, from, to), users ascending;
+    the last one has no end.
+    """
     if len(parts) == 1:
         return f"{parts[0][0]} for every number of users"
     return ", ".join(

@@ -115,7 +115,7 @@ class Request:
         _count_late(self._address, 1)
 
     def be_late_no_more(self) -> None:
-        """Something of its answer is there, or none will be."""
+        """Take it out of the count of late requests: a part of its answer has come, or none will. Otherwise nothing."""
         if self.is_late:
             self.is_late = False
             _count_late(self._address, -1)

@@ -88,7 +88,10 @@ def ask_all(sources: Sequence[Source]) -> None:
 
 
 def fetched(url: str, wait_s: float) -> str:
-    """What is there; raises OSError, also where it takes longer or is too much."""
+    """The body that `url` answers with, as text. It may take `wait_s` seconds in all.
+
+    Raises OSError where there is none in time, where it breaks off, and where it has more than MOST bytes.
+    """
     until = time.monotonic() + wait_s
     try:
         with _OPENER.open(url, timeout=wait_s) as answer:

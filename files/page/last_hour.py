@@ -40,7 +40,9 @@ class Memory:
         self.began = time.time()
 
     def figures(self, now: Readings) -> dict[str, dict[str, float]]:
-        """Of each panel, against what was a minute ago, or as long ago as there is a look of."""
+        """Panel -> series -> its value, in the panel's unit. Rates are those since the look of a minute ago, or the
+        oldest one.
+        """
         with self._lock:
             looks = list(self._looks)
         before: dict[str, Reading] = {}

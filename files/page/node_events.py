@@ -38,7 +38,10 @@ class Events:
                 self._last[name] = word
 
     def told(self) -> Told:
-        """The newest first, and nodes of which none could be had. The same deploy is in each node's record."""
+        """The MOST newest events of all nodes, the newest first; `missing`: nodes whose exporter does not answer.
+
+        Each node records the same deploy: what is told again within the same two minutes is one event.
+        """
         ask_all(self._sources)
         found: list[NodeEvent] = []
         missing = []

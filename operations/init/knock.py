@@ -44,7 +44,7 @@ class Knock:
 def knock(login: Login) -> Knock:
     """Log in and look. It asks nothing: no password, and no word about a host key."""
     options = ["BatchMode=yes", f"ConnectTimeout={CONNECT_S}", "StrictHostKeyChecking=yes", "NumberOfPasswordPrompts=0"]
-    argv = ["ssh", *(word for each in options for word in ("-o", each)), *login.at_port, login.target, "sh -s"]
+    argv = ["ssh", *(word for each in options for word in ("-o", each)), *login.port_option, login.target, "sh -s"]
     try:
         ran = subprocess.run(
             argv,
@@ -106,7 +106,11 @@ def why(login: Login, said: str) -> tuple[Kind, str, str]:
         if re.search(words, text):
             return "away", problem.format(host=login.host), remedy
     last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "ssh said nothing")
-    return "other", f"can't be logged in to ({plain(last)})", f"{told(['ssh', *login.at_port, login.target])} must work"
+    return (
+        "other",
+        f"can't be logged in to ({plain(last)})",
+        f"{told(['ssh', *login.port_option, login.target])} must work",
+    )
 
 
 _ON = "switch it on (a Spark that sleeps wakes at its power button), or look at its network cable"

@@ -39,8 +39,8 @@ class Login:
         return f"{self.user}@{self.host}" if self.user else self.host
 
     @property
-    def at_port(self) -> list[str]:
-        """The option for a port that is not ssh's own."""
+    def port_option(self) -> list[str]:
+        """`-p PORT` for a command line of ssh; empty where the port is ssh's own, 22."""
         return [] if self.port == PORT else ["-p", str(self.port)]
 
     def spelled(self, user: str = "") -> str:

@@ -27,7 +27,9 @@ class Mend:
 
 
 def mends(knock: Knock) -> list[Mend]:
-    """What to do, in order; empty: nothing that could be done from here."""
+    """What can be done from here about what kept a login out, in the order to do it; empty: nothing. Nothing is done
+    yet: each Mend has its own `run`.
+    """
     login = knock.login
     if knock.kind == "unknown host key":
         return accept(login)
@@ -45,7 +47,7 @@ def accept(login: Login) -> list[Mend]:
     # One kind of key where the host has it. Each is a connection without a login, and sshd since OpenSSH 9.8 counts
     # those: behind some of them and two refused logins it turns this machine away for a while (PerSourcePenalties).
     for kinds in (["-t", "ed25519"], []):
-        argv = ["ssh-keyscan", "-T", str(CONNECT_S), *kinds, *login.at_port, login.host]
+        argv = ["ssh-keyscan", "-T", str(CONNECT_S), *kinds, *login.port_option, login.host]
         ran = subprocess.run(argv, capture_output=True, text=True)
         if lines := [line for line in ran.stdout.splitlines() if line and not line.startswith("#")]:
             break
@@ -91,7 +93,7 @@ def new_key() -> Mend:
 
 def copy_key(login: Login) -> Mend:
     """Give the node this machine's key; it asks for the login's password there."""
-    argv = ["ssh-copy-id", *login.at_port, login.target]
+    argv = ["ssh-copy-id", *login.port_option, login.target]
     what = f"give it your key (it asks for the password of {user_of(login)} there)"
     return Mend(what, told(argv), lambda: _call(argv))
 
@@ -105,7 +107,7 @@ def allow_sudo(login: Login) -> Mend:
         f"sudo sh -c 'umask 337; echo {user} ALL=\\(ALL\\) NOPASSWD: ALL > {file}.new"
         f" && visudo -qcf {file}.new && mv {file}.new {file}'"
     )
-    argv = ["ssh", "-t", *login.at_port, login.target, there]
+    argv = ["ssh", "-t", *login.port_option, login.target, there]
     # Nothing in it is special between these quotes.
     shown = f'{told(argv[:-1])} "{there}"'
     what = f"let {user} use sudo without a password (it asks for that password once)"

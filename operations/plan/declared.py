@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from operations.plan.config.knobs import BESIDE, MODELS, OF_A_MODEL, Knobs, has_models, read_knobs
+from operations.plan.config.knobs import BESIDE, MODELS, OF_A_MODEL, Knobs, are_models, read_knobs
 from operations.plan.config.refusal import Finding, Refusal, nearest
 from operations.plan.engines import ENGINES
 from operations.plan.recipes.images import Image, engine_image, proxy_image
@@ -120,7 +120,7 @@ def of_models(data: Mapping[str, Any]) -> Json:
     dotted = {key: value for key, value in data.items() if key.startswith("models.")}
     rest = {key: value for key, value in data.items() if key not in dotted}
     declared = rest.get("models", {})
-    if not dotted or not has_models(declared):
+    if not dotted or not are_models(declared):
         # What is wrong with it is said where all knobs are read.
         return rest
     models = {name: dict(words) for name, words in declared.items()}
@@ -235,7 +235,10 @@ def _names(nodes: Any) -> tuple[str, ...]:
 
 
 def declared_model(name: str, knobs: Knobs, recipe: Recipe, words: Mapping[str, Any]) -> DeclaredModel:
-    """One of several, by its own words; its recipe is under the name that the owner wants clients to use."""
+    """A model of the knob `models`: `words` are its entry there, `knobs` those that hold for it.
+
+    Its recipe gets the served name of the entry. Entries are checked before: a word of a wrong kind raises ValueError.
+    """
     if served := words.get("served_name"):
         recipe = recipe.model_copy(update={"served_name": served})
     idle_minutes = float(words.get("idle_minutes", IDLE_MINUTES)) if _is_on_demand(words) else 0.0

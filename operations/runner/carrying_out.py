@@ -14,7 +14,7 @@ from operations.paths import ADMIN, ALONE, ALONE_SINCE, CANARY, OFFICE, folder_o
 from operations.plan.decide import actions as do
 from operations.plan.decide.seen import Seen
 from operations.plan.services.litellm import COOLDOWN_S
-from operations.plan.services.litellm_service import server
+from operations.plan.services.litellm_service import haproxy_name
 from operations.runner import readiness, rollback, successors, units
 from operations.runner.managed_files import put_secrets_right
 from operations.runner.patience import fail, python_step
@@ -173,7 +173,7 @@ def _drain(action: do.Drain, run: Run, _left: list[str]) -> Iterator[PyinfraComm
 
 @carried_out.register
 def _take_back(action: do.TakeBack, _run: Run, _left: list[str]) -> Iterator[PyinfraCommand]:
-    yield StringCommand("python3", f"{folder_of(action.unit)}/undrain.py", ADMIN, server(action.unit))
+    yield StringCommand("python3", f"{folder_of(action.unit)}/undrain.py", ADMIN, haproxy_name(action.unit))
 
 
 @carried_out.register

@@ -81,7 +81,12 @@ class Lease:
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """The node's connection is closed and opened again: whoever asks for the lock waits, then it is taken again."""
+        """For a body that closes the node's connection and opens it again: behind it the lock is taken again. `lost`
+        waits until then.
+
+        The lease is lost where somebody else had the lock in between, or the connection did not come back. What the
+        body raises is passed on.
+        """
         self._is_away = True
         try:
             yield

@@ -56,7 +56,7 @@ def python_step(function: Callable[[State, Host], Any]) -> FunctionCommand:
 
 @contextmanager
 def beat(host: Host, label: str) -> Iterator[None]:
-    """Say every few seconds that `label` still goes on."""
+    """Say every EVERY_S seconds, for as long as the body runs, that `label` still goes on and since when."""
     start = time.monotonic()
     # Looked up here: `pyinfra.host` is one in this greenlet alone.
     say = host.log

@@ -110,7 +110,9 @@ def _repo(served: Served, name: str) -> str:
 
 
 def answers_of_same(run: Run, past: Sequence[Served], model: ServedModel) -> Proven | None:
-    """The table of answers of a plan in which this model's engine was what it is now; None: there is none."""
+    """The newest table of answers from a plan whose engine for this model had the same spec and image as now; None: no
+    such plan is remembered, or it has no table. `past`: plans that served, the oldest first.
+    """
     now, leader = record(run), model.leader.name
     mine = _engine(now, model, leader)
     same = [each for each in past if "services" in each and _engine(each, model, leader) == mine]

@@ -10,7 +10,7 @@ from pyinfra.api.state import State
 from operations.node.door import drained
 from operations.paths import ADMIN, PROXY
 from operations.plan.decide.proxy import config_hash
-from operations.plan.services.litellm_service import pulse, server
+from operations.plan.services.litellm_service import haproxy_name, pulse
 from operations.plan.services.proxy_service import ANSWER_S
 from operations.plan.services.service import Service
 from operations.runner import rollback
@@ -65,7 +65,7 @@ def drain(
             where,
             drained.main,
             admin=ADMIN,
-            server=server(unit),
+            server=haproxy_name(unit),
             # It runs as it was started.
             pulse=where_they_are[unit][-1],
             others=[url for each in others for url in where_they_are[each]],

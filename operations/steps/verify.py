@@ -18,7 +18,9 @@ from operations.runner.run import Run, step
 
 @step
 def ray_nodes(run: Run) -> Iterator[PyinfraCommand]:
-    """In each Ray cluster: as many alive nodes as the plan has."""
+    """Check on the leader of each Ray cluster that Ray has as many alive nodes as the plan. Fails the node, with Ray's
+    last three lines, where they have not come within 20 s.
+    """
     for model in run.plan.on(host.name) if state.is_executing else ():
         if not joins_by_ray(model) or model.leader.name != host.name:
             continue

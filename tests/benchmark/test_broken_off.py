@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 
 import pytest
 
@@ -11,6 +10,7 @@ from bench import folder
 from bench.folder import read
 from bench.records import Folder
 from tests.benchmark.nodes import TINY, Nodes, only, refused
+from tests.support.waiting import until
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -47,10 +47,7 @@ def test_a_deploy_in_the_midst_is_broken_off_with_the_run(two: Nodes) -> None:
     for line in process.stdout:
         if "deploying" in line:
             break
-    deadline = time.monotonic() + 60
-    while not two.deploys:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: two.deploys, 60)
     (two.folder / "slow").unlink()
     process.send_signal(signal.SIGTERM)
     said = process.communicate(timeout=120)[0]

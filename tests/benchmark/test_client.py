@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from tests.benchmark.doubles.engine import TEMPLATE, answer
 from tests.benchmark.doubles.ssh import head
 from tests.benchmark.nodes import doubles
 from tests.plan.samples import ROOT
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -244,10 +244,7 @@ def test_a_tunnel_ends_with_whoever_has_opened_it(engine: str, ssh: list[str], t
     own = Path(f"/proc/{process.stdout.readline().strip()}")
     process.kill()
     process.communicate()
-    deadline = time.monotonic() + 30
-    while own.exists() and "ssh" in (own / "comm").read_text():
-        assert time.monotonic() < deadline, "ssh goes on without the bench"
-        time.sleep(0.1)
+    until(lambda: not own.exists() or "ssh" not in (own / "comm").read_text(), 30, logs=lambda: "ssh goes on")
 
 
 def test_a_tunnel_is_for_what_only_the_head_sees() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -18,6 +17,7 @@ from tests.node.strangers import request
 from tests.node.test_haproxy import Proxy
 from tests.plan.samples import ROOT
 from tests.support.ports import free_port
+from tests.support.waiting import until_it_listens
 
 #: A client's.
 KEY = "sk-of-an-app"
@@ -36,13 +36,7 @@ class Engine:
         """And wait until it answers."""
         argv = [sys.executable, "-m", ENGINE, str(self.port)]
         self.process = subprocess.Popen(argv, cwd=ROOT, stderr=subprocess.DEVNULL)
-        for _ in range(200):
-            try:
-                self.says("/under_way")
-                return
-            except OSError:
-                time.sleep(0.05)
-        raise AssertionError("the engine's double does not answer")
+        until_it_listens(self.port)
 
     def says(self, path: str) -> Any:
         """What it has been asked (`/asked`), or how many requests it has (`/under_way`)."""

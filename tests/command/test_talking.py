@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
 from operations.command import talking
+from tests.support.serving import Quiet, Server
 
 KEY = "sk-1"
 
 
-class ProxyDouble(ThreadingHTTPServer):
+class ProxyDouble(Server):
     """Answers each question with its number, behind a thought."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
         self.asked: list[dict[str, Any]] = []
+        super().__init__(_Handler)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Quiet):
     server: ProxyDouble
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        asked = self.sent()
         self.server.asked.append({"path": self.path, **asked})
         is_let_in = self.headers["Authorization"] == f"Bearer {KEY}"
         self.send_response(200 if is_let_in else 401)
@@ -39,16 +38,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(f"data: {json.dumps({'choices': [{'delta': delta}]})}\n\n".encode())
         self.wfile.write(b'data: {"choices": []}\n\ndata: [DONE]\n\n')
 
-    def log_message(self, *_: Any) -> None:
-        pass
-
 
 @pytest.fixture
 def proxy() -> Iterator[ProxyDouble]:
-    with ProxyDouble() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server
-        server.shutdown()
+    server = ProxyDouble()
+    yield server
+    server.end()
 
 
 def url(proxy: ProxyDouble) -> str:

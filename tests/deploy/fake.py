@@ -23,6 +23,10 @@ from tests.plan.samples import knob_data, survey
 
 NAMES = ("@fake/spark-1", "@fake/spark-2")
 FOUR = (*NAMES, "@fake/spark-3", "@fake/spark-4")
+#: Commands that start and stop the engine of a node.
+START, STOP = "systemctl start --no-block tandem-engine.service", "systemctl stop tandem-engine.service"
+#: A cluster that Ray joins, in an image that has it.
+RAY = {"topology": "cluster", "executor": "ray", "recipe": "nemotron-3-super-nvfp4-marlin"}
 _INVENTORY = """
 import json, re
 from pathlib import Path
@@ -144,6 +148,17 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
         "missing": [],
         "refused": False,
     }
+
+
+def as_planned(**changes: Any) -> list[dict[str, Any]]:
+    """Looks at all nodes of `planned`, which are exactly so."""
+    plan = planned(**changes)
+    return [look(plan, each.node.name) for each in plan.nodes]
+
+
+def flags(**changes: Any) -> list[str]:
+    """Knobs on the command line."""
+    return [word for name, value in changes.items() for word in ("--data", f"{name}={value}")]
 
 
 def fresh(plan: Plan, name: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from operations.paths import ADDRESS, PROXY
 from operations.paths import OFFICE as OFFICE_UNIT
-from tests.deploy.fake import NAMES, Outcome, deploy, fresh, look, planned
+from tests.deploy.fake import NAMES, Outcome, as_planned, deploy, fresh, look, planned
 
 WANTED = "10.0.0.50"
 START = f"systemctl start --no-block {ADDRESS}.service"
@@ -56,8 +56,7 @@ def test_a_survey_without_an_office_interface_is_a_finding_and_no_traceback(tmp_
 
 
 def test_without_the_knob_it_is_given_back(tmp_path: Path) -> None:
-    plan = planned(topology="replicas")
-    before = [look(plan, name) for name in NAMES]
+    before = as_planned(topology="replicas")
     for state in before:
         state["services"]["units"][ADDRESS] = {"ActiveState": "active", "UnitFileState": "enabled", "address": WANTED}
     outcome = deploy(tmp_path, before, "-y", "--data", "topology=replicas")
@@ -79,7 +78,7 @@ def test_a_solo_leaves_it_to_the_head(tmp_path: Path) -> None:
 
 def test_what_follows_the_addresses_goes_behind_the_proxy_that_reads_it(tmp_path: Path) -> None:
     """Until then the proxy of before would find nothing to start from."""
-    before = [look(planned(topology="solo"), name) for name in NAMES]
+    before = as_planned(topology="solo")
     units = before[0]["services"]["units"]
     units[OFFICE_UNIT] = {"ActiveState": "active", "UnitFileState": "enabled"}
     units[PROXY]["spec"] = "another bind"

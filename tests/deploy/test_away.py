@@ -14,7 +14,7 @@ from operations.paths import ENGINE
 from operations.plan.history import record
 from operations.plan.services import registry
 from operations.verbs import report
-from tests.deploy.fake import NAMES, OFF, Outcome, deploy, fresh, look, planned
+from tests.deploy.fake import NAMES, OFF, Outcome, as_planned, deploy, fresh, look, planned
 
 REFUSED = "does not answer (connection refused)"
 ROW = {
@@ -141,8 +141,7 @@ def test_status_tells_of_those_that_answer_and_of_the_other_one(tmp_path: Path) 
 
 
 def test_status_of_a_node_that_can_t_be_asked(tmp_path: Path) -> None:
-    plan = planned(topology="cluster")
-    states = [look(plan, name) for name in NAMES]
+    states = as_planned(topology="cluster")
     asked = {"file": "operations/verbs/status.py", "programs": PROGRAMS, "failing": {NAMES[1]: ["look.status"]}}
     outcome = deploy(tmp_path, states, "-y", **asked)
     assert outcome.code == 0, outcome.text
@@ -158,8 +157,7 @@ def test_endpoint_needs_one_node_alone(tmp_path: Path, off: int) -> None:
 
 
 def test_endpoint_names_the_virtual_address_first_and_each_node_s_own(tmp_path: Path) -> None:
-    plan = planned(topology="replicas")
-    states = [look(plan, name) for name in NAMES]
+    states = as_planned(topology="replicas")
     told = {name: {"url": f"http://10.0.0.1{index}:8000/v1"} for index, name in enumerate(NAMES, 1)}
 
     def lines(**more: str) -> list[str]:

@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests.deploy.fake import NAMES, deploy, look, planned
-from tests.deploy.test_deploy import flags
+from tests.deploy.fake import NAMES, as_planned, deploy, flags
 
 WANTED = {"topology": "replicas"}
 FINE: dict[str, Any] = {"problems": [], "kept": True}
 
 
 def run(tmp_path: Path, **told: Any) -> Any:
-    states = [look(planned(**WANTED), name) for name in NAMES]
+    states = as_planned(**WANTED)
     by_node = {NAMES[1]: {"network.proof:prove": FINE | told}}
     return deploy(tmp_path, states, "-y", *flags(**WANTED), by_node=by_node)
 
@@ -66,7 +65,7 @@ def test_each_node_is_told_the_other_s_macs_and_addresses(tmp_path: Path) -> Non
 
 
 def test_a_door_that_is_shut_is_a_remark_and_rails_that_are_shut_a_refusal(tmp_path: Path) -> None:
-    states = [look(planned(**WANTED), name) for name in NAMES]
+    states = as_planned(**WANTED)
     said = "sudo ufw allow in on enP7s7 to any port 8000 proto tcp"
     door = {
         "device": "enP7s7",

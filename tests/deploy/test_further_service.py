@@ -13,7 +13,7 @@ from operations.paths import CANARY, ENGINE, ETC, FIREWALL, GUARD, PROXY, folder
 from operations.plan.services import registry
 from operations.plan.services.contract import Start
 from tests.deploy.beacon.service import BEACON, with_beacon
-from tests.deploy.fake import NAMES, Outcome, deploy, look, planned
+from tests.deploy.fake import NAMES, Outcome, deploy, flags, look, planned
 
 WANTED = {"topology": "solo", "monitoring": "metrics"}
 #: At the end of an inventory: the deploy's own list has the line.
@@ -42,9 +42,8 @@ def listed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> S
 def deployed(folder: Path, states: list[Any], start: Start | None, **more: Any) -> Outcome:
     folder.mkdir(exist_ok=True)
     knobs = WANTED | more.pop("knobs", {})
-    data = [word for name, value in knobs.items() for word in ("--data", f"{name}={value}")]
     line = LINE.format(start.name) if start else ""
-    return deploy(folder, states, "-y", *data, inventory=line, **more)
+    return deploy(folder, states, "-y", *flags(**knobs), inventory=line, **more)
 
 
 def removals(outcome: Outcome) -> list[str]:
@@ -54,12 +53,10 @@ def removals(outcome: Outcome) -> list[str]:
 @pytest.mark.parametrize("listed", PLACES, indirect=True, ids=lambda each: each.name)
 def test_it_is_rendered_placed_and_started_in_its_turn(listed: Start, tmp_path: Path) -> None:
     plan = planned(**WANTED)
-    assert [file.path for file in plan.head.services[BEACON].files] == [
-        f"{folder_of(BEACON)}/beacon.py",
-        unit_file(BEACON),
-    ]
+    paths = [f"{folder_of(BEACON)}/beacon.py", f"{folder_of(BEACON)}/beacon.json", unit_file(BEACON)]
+    assert [file.path for file in plan.head.services[BEACON].files] == paths
     state = look(plan, NAMES[0])
-    for path in (f"{folder_of(BEACON)}/beacon.py", unit_file(BEACON)):
+    for path in paths:
         del state["files"][path]
     state["services"]["units"][BEACON] = {}
     state["services"]["units"][ENGINE]["ActiveState"] = "failed"

@@ -6,17 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.deploy import fake
 from tests.deploy.decided import Decided, decided, start, stop
-from tests.deploy.fake import FOUR, OFF, Outcome, deploy, fresh, look, planned
-from tests.deploy.test_deploy import START, STOP, flags
+from tests.deploy.fake import FOUR, OFF, START, STOP, Outcome, deploy, flags, fresh, look, planned
 
 PAIRS: dict[str, Any] = {"topology": "replicas", "nodes_per_replica": "2"}
 WANTED: dict[str, Any] = {**PAIRS, "nodes_per_replica": 2}
 
 
 def as_planned(**changes: Any) -> list[dict[str, Any]]:
-    plan = planned(names=FOUR, **{**WANTED, **changes})
-    return [look(plan, name) for name in FOUR]
+    return fake.as_planned(names=FOUR, **{**WANTED, **changes})
 
 
 def run(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **more: Any) -> Outcome:

@@ -16,7 +16,7 @@ from operations.plan import advisories
 from operations.plan.advisories import parts
 from operations.plan.history import record
 from operations.plan.recipes.formats import FOLDER
-from tests.deploy.fake import NAMES, Outcome, deploy, fresh, look, planned
+from tests.deploy.fake import NAMES, Outcome, as_planned, deploy, fresh, look, planned
 from tests.plan.samples import engine_of
 
 PICTURES = "CVE-2026-22778"
@@ -138,7 +138,7 @@ def test_the_audit_judges_what_is_in_the_image_and_fails_where_that_is_critical(
 
 
 def sbom(tmp_path: Path, told: dict[str, Any]) -> Outcome:
-    states = [look(planned(), name) for name in NAMES]
+    states = as_planned()
     model = {"present": True, "path": "/hub/m", "files": {"a.safetensors": {"size": 1, "blob": "b" * 64}}}
     programs = {"image.packages": told, "model.verify": {"models": [model]}}
     to = ("--data", f"_to={tmp_path / 'out'}")

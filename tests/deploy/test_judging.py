@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from operations.plan.recipes.lint.subject import releases
-from tests.deploy.fake import deploy
-from tests.deploy.test_deploy import as_planned, flags
+from tests.deploy.fake import as_planned, deploy, flags
 
 FOREIGN = """recipe_version: "1"
 container: vllm-node

@@ -13,7 +13,7 @@ import pytest
 from operations.paths import CLIENT_KEYS
 from operations.runner import client_keys
 from operations.verbs import key_words
-from tests.deploy.fake import NAMES, OFF, Outcome, deploy, look, planned
+from tests.deploy.fake import NAMES, OFF, Outcome, as_planned, deploy, look, planned
 
 EMPTY = hashlib.sha256(b"{}\n").hexdigest()
 TEXT = '{"alice": {}}\n'
@@ -227,8 +227,7 @@ def test_a_node_that_is_away_is_named_below_the_table(tmp_path: Path) -> None:
 
 def deployed(tmp_path: Path, *hashes: str, head: dict[str, Any] | None = None) -> Outcome:
     """A deploy of two replicas that are as planned but for these hashes of their keys of clients."""
-    plan = planned(topology="replicas")
-    states = [look(plan, node) for node in NAMES]
+    states = as_planned(topology="replicas")
     for state, known in zip(states, hashes, strict=True):
         state["secrets"][CLIENT_KEYS] = known
     answers = {node: {"door.keys": {"text": TEXT, "dropped": []}} for node in NAMES}

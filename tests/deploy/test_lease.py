@@ -21,7 +21,7 @@ from operations.runner import lease, tether
 from operations.runner.patience import fail
 from operations.runner.run import Run
 from operations.steps import lock
-from tests.deploy.fake import NAMES, deploy, fresh, look, planned
+from tests.deploy.fake import NAMES, as_planned, deploy, fresh, planned
 from tests.plan.samples import ROOT
 
 PROGRAM = """
@@ -182,8 +182,7 @@ def test_a_verb_that_removes_things_waits_for_a_deploy(head: Any, run: Run, monk
 
 
 def test_prune_removes_nothing_while_a_deploy_is_at_work(tmp_path: Path) -> None:
-    plan = planned(topology="cluster")
-    states = [look(plan, name) for name in NAMES]
+    states = as_planned(topology="cluster")
     pruned: dict[str, Any] = {"unit.old_images": {"images": [], "removed": [], "problems": []}}
     verb = "operations/verbs/prune.py"
     outcome = deploy(tmp_path, states, "-y", programs=pruned, file=verb)
@@ -282,8 +281,7 @@ def test_asking_what_would_change_needs_no_lock(tmp_path: Path) -> None:
 
 
 def test_down_takes_nothing_away_without_the_lock(tmp_path: Path) -> None:
-    plan = planned(topology="cluster")
-    states = [look(plan, name) for name in NAMES]
+    states = as_planned(topology="cluster")
     units = {
         "unit.services": {"units": {unit: {"UnitFileState": "enabled"} for unit in states[0]["services"]["units"]}}
     }

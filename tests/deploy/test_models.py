@@ -14,9 +14,10 @@ from operations.plan.config.refusal import Refusal, as_table
 from operations.plan.decide import preflight
 from operations.plan.plan import check_topology
 from operations.plan.wanted import wanted
+from tests.deploy import fake
 from tests.deploy.decided import decided, start, stop
 from tests.deploy.fake import FOUR, NAMES, OFF, Outcome, declares, deploy, look, planned
-from tests.deploy.test_deploy import foreign
+from tests.deploy.foreign import foreign
 from tests.plan.samples import knob_data, survey
 
 TINY = "lab-tiny-llama"
@@ -27,8 +28,7 @@ STOP, START = "systemctl stop tandem-engine-{}.service", "systemctl start --no-b
 
 
 def as_planned(models: Mapping[str, Any], slots: Mapping[str, int] | None = None, **more: Any) -> list[dict[str, Any]]:
-    plan = planned(slots, models=models, **more)
-    return [look(plan, name) for name in NAMES]
+    return fake.as_planned(slots=slots, models=models, **more)
 
 
 def run(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from operations.paths import PAGE
-from tests.deploy.fake import NAMES, Outcome, deploy, look, planned
+from tests.deploy.fake import NAMES, Outcome, as_planned, deploy, flags
 
 HANDED = " monitoring.handed "
 KNOBS = {"monitoring": "metrics", "topology": "replicas"}
@@ -17,13 +17,11 @@ KNOBS = {"monitoring": "metrics", "topology": "replicas"}
 @pytest.fixture
 def states() -> list[dict[str, Any]]:
     """Two nodes as a deploy has left them, each with a page."""
-    plan = planned(**KNOBS)
-    return [look(plan, name) for name in NAMES]
+    return as_planned(**KNOBS)
 
 
 def run(folder: Path, states: list[dict[str, Any]], **more: Any) -> Outcome:
-    words = [word for name, value in KNOBS.items() for word in ("--data", f"{name}={value}")]
-    return deploy(folder, states, "-y", *words, **more)
+    return deploy(folder, states, "-y", *flags(**KNOBS), **more)
 
 
 def test_a_deploy_with_nothing_to_change_hands_nothing_over(tmp_path: Path, states: list[dict[str, Any]]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from operations.paths import ALARM_SECRETS, ALERTMANAGER, ENGINE, EXPORTER, PROMETHEUS
-from tests.deploy.fake import NAMES, Outcome, deploy, look, planned
+from tests.deploy.fake import NAMES, Outcome, as_planned, deploy
 
 BOTH = (ALERTMANAGER, PROMETHEUS)
 WELL = {"monitoring.monitors": dict.fromkeys(BOTH, "")}
@@ -31,8 +31,7 @@ class Nodes:
             "monitoring": "prometheus",
             "alarms": [{"webhook": "http://x.org/hook", "token_file": str(token)}],
         }
-        plan = planned(**self.knobs)
-        self.states = [look(plan, name) for name in NAMES]
+        self.states = as_planned(**self.knobs)
         self.head = self.states[0]
         self.head["secrets"] |= {f"{ALARM_SECRETS}/alarm-0": hashlib.sha256(SECRET.encode()).hexdigest()}
 

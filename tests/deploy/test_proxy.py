@@ -18,7 +18,7 @@ from operations.plan.decide.actions import (
     TakeUp,
 )
 from tests.deploy.decided import decided
-from tests.deploy.fake import NAMES, Outcome, deploy, look, planned
+from tests.deploy.fake import NAMES, Outcome, as_planned, deploy, look, planned
 
 SOLO = ["--data", "topology=solo"]
 
@@ -30,8 +30,7 @@ ENGINES = look(PLAN, NAMES[0])["proxy"]["engines"]
 
 def states(**changes: Any) -> list[dict[str, Any]]:
     """Two nodes as solo has them, the head with `changes` of its look."""
-    plan = planned(topology="solo")
-    head, other = (look(plan, name) for name in NAMES)
+    head, other = as_planned(topology="solo")
     return [head | changes, other]
 
 
@@ -99,8 +98,7 @@ def test_a_file_that_drifted_is_put_right_and_loaded() -> None:
 
 
 def test_a_new_key_is_shown_by_no_command(tmp_path: Path) -> None:
-    plan = planned(topology="replicas")
-    before = [look(plan, name) for name in NAMES]
+    before = as_planned(topology="replicas")
     for state in before:
         state["secrets"][PROXY_KEY] = ""
     outcome = deploy(tmp_path, before, "-y", "--data", "topology=replicas")
@@ -109,8 +107,7 @@ def test_a_new_key_is_shown_by_no_command(tmp_path: Path) -> None:
 
 
 def test_a_key_that_can_t_be_read_ends_the_deploy(tmp_path: Path) -> None:
-    plan = planned(topology="replicas")
-    before = [look(plan, name) for name in NAMES]
+    before = as_planned(topology="replicas")
     before[1]["secrets"][PROXY_KEY] = ""
     outcome = deploy(tmp_path, before, "-y", "--data", "topology=replicas")
     assert outcome.code != 0 and f"{NAMES[0]}: {PROXY_KEY} can't be read" in outcome.text

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.deploy.fake import deploy
-from tests.deploy.test_deploy import as_planned, flags
+from tests.deploy.fake import as_planned, deploy, flags
 from tests.plan.samples import plan
 
 #: What the model's configuration says, by its files' key.

@@ -12,8 +12,7 @@ from operations.plan.cluster.fabric import rails_of
 from operations.plan.cluster.ring import neighbours, subnets_of
 from operations.plan.plan import Plan, make_plan
 from operations.plan.wanted import wanted
-from tests.deploy.fake import FOUR, Outcome, declares, deploy, fresh, look, planned
-from tests.deploy.test_deploy import flags
+from tests.deploy.fake import FOUR, Outcome, declares, deploy, flags, fresh, look, planned
 from tests.plan.samples import knob_data
 from tests.plan.test_ring import BACKWARD, DEVICES, heard
 

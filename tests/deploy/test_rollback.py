@@ -14,7 +14,7 @@ from operations.plan.engines import ENGINES
 from operations.plan.history import record
 from operations.plan.plan import Plan
 from operations.runner import rollback
-from tests.deploy.fake import NAMES, Outcome, contents_of, deploy, fresh, look, planned
+from tests.deploy.fake import NAMES, Outcome, as_planned, contents_of, deploy, flags, fresh, look, planned
 
 DEAD = {
     "ok": False,
@@ -92,8 +92,7 @@ def test_rollback_auto_takes_it_when_the_deploy_is_over(tmp_path: Path) -> None:
 
 
 def test_rollback_deploys_what_served_before_the_declared_plan(tmp_path: Path) -> None:
-    plan = planned(topology="cluster")
-    states = [look(plan, name) for name in NAMES]
+    states = as_planned(topology="cluster")
     before = {"unit.served": served("solo", "cluster")}
     outcome = deploy(tmp_path, states, "-y", "--data", "_rollback=1", programs=before)
     assert outcome.code == 0, outcome.text
@@ -103,8 +102,7 @@ def test_rollback_deploys_what_served_before_the_declared_plan(tmp_path: Path) -
 
 
 def test_rollback_without_another_plan_is_refused(tmp_path: Path) -> None:
-    plan = planned(topology="cluster")
-    states = [look(plan, name) for name in NAMES]
+    states = as_planned(topology="cluster")
     before = {"unit.served": served("cluster")}
     outcome = deploy(tmp_path, states, "-y", "--data", "_rollback=1", programs=before)
     assert outcome.refused
@@ -154,8 +152,7 @@ def test_no_way_back_is_promised_to_an_image_that_is_gone(tmp_path: Path) -> Non
 
 
 def test_files_that_are_not_what_served_are_told_before_the_first_change(tmp_path: Path) -> None:
-    plan = planned(topology="cluster")
-    states = [look(plan, name) for name in NAMES]
+    states = as_planned(topology="cluster")
     before = served("solo", "cluster")
     files = before["plans"][0]["services"][NAMES[0]][ENGINE]["files"]
     files["/etc/tandem/engine/start.sh"] = "of another Tandem"
@@ -182,7 +179,7 @@ def test_an_archive_that_is_replaced_leaves_what_was_there_under_the_name_of_its
     (name,) = [each for each in contents_of(plan) if "/engine:" in each]
     states[0]["images"][name] = {**states[0]["images"][name], "replaced": True}
     states[0]["images"][name]["image"] = {**states[0]["images"][name]["image"], "content": "0123456789abcdef"}
-    arguments = [word for key, value in changes.items() for word in ("--data", f"{key}={value}")]
+    arguments = flags(**changes)
     outcome = deploy(tmp_path, states, "-y", *arguments)
     kept = outcome.position(1, f"docker tag {name} tandem/engine:0123456789ab")
     assert kept < outcome.position(1, "docker tag vllm/")

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from operations.paths import LITELLM, PROXY_KEY
-from tests.deploy.fake import NAMES, deploy, look, planned
+from tests.deploy.fake import as_planned, deploy
 
 CLUSTER = ("-y", "--data", "topology=cluster")
 
 
 def states(**modes: Any) -> list[dict[str, Any]]:
     """Two nodes as planned, but for what the first one's look says of secrets."""
-    plan = planned(topology="cluster")
-    found = [look(plan, name) for name in NAMES]
+    found = as_planned(topology="cluster")
     found[0]["modes"] = {"wrong": [], "refused": [], **modes}
     return found
 

@@ -9,8 +9,7 @@ from typing import Any
 from operations.paths import NETPLAN
 from operations.plan.plan import Plan, make_plan
 from operations.plan.wanted import wanted
-from tests.deploy.fake import Outcome, deploy, look, planned
-from tests.deploy.test_deploy import flags
+from tests.deploy.fake import Outcome, deploy, flags, look, planned
 from tests.plan.samples import knob_data
 
 FIRST, SECOND = "enp1s0f0np0", "enP2p1s0f0np0"

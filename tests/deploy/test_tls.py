@@ -9,7 +9,7 @@ from typing import Any
 
 from operations.paths import PROXY
 from operations.plan.services import tls
-from tests.deploy.fake import NAMES, NO_CERTIFICATE, Outcome, deploy, look, planned
+from tests.deploy.fake import NAMES, NO_CERTIFICATE, Outcome, as_planned, deploy, planned
 from tests.plan.samples import ROOT
 from tests.plan.test_tls import pair
 
@@ -19,8 +19,7 @@ ANSWERS = {"door.certificate": {"asks": "a question", "chain": "an answer", "has
 
 def run(folder: Path, wanted: str, here: dict[str, Any], **more: Any) -> Outcome:
     """A solo with TLS, whose head says this of its certificate."""
-    plan = planned(topology="solo", tls=wanted, proxy_bind="management")
-    states = [look(plan, name) for name in NAMES]
+    states = as_planned(topology="solo", tls=wanted, proxy_bind="management")
     states[0]["certificate"] = NO_CERTIFICATE | here
     data = ["--data", "topology=solo", "--data", f"tls={wanted}", "--data", "proxy_bind=management"]
     return deploy(folder, states, "-y", *data, programs=ANSWERS, **more)
@@ -73,7 +72,7 @@ def test_without_openssl_it_is_refused(tmp_path: Path) -> None:
 
 
 def test_endpoint_gives_clients_the_authority(tmp_path: Path) -> None:
-    states = [look(planned(topology="solo"), name) for name in NAMES]
+    states = as_planned(topology="solo")
     said = {"url": "https://10.0.0.11:8000/v1", "key": "k", "model": "m", "authority": "a certificate\n"}
     answers = {HEAD: {"door.endpoint": said}, NAMES[1]: {"door.endpoint": {"url": ""}}}
     written = ROOT / "tandem-ca.crt"

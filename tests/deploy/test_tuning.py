@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from operations.plan.services.tuning import TUNING
-from tests.deploy.fake import NAMES, Outcome, deploy, look, planned
+from tests.deploy.fake import Outcome, as_planned, deploy, flags
 
 SET = f"systemctl restart {TUNING}.service"
 STOP = f"systemctl stop {TUNING}.service"
@@ -15,9 +15,9 @@ CLOCKS = {"gpus": 1, "lowest_mhz": 208.0, "highest_mhz": 3003.0}
 
 def deployed(tmp_path: Path, before: dict[str, Any], after: dict[str, Any], **surveys: Any) -> Outcome:
     """A deploy of `after` on nodes that are as a plan of `before` wants them."""
-    plan = planned(topology="cluster", **before)
-    data = [word for name, value in {"topology": "cluster", **after}.items() for word in ("--data", f"{name}={value}")]
-    return deploy(tmp_path, [look(plan, name) for name in NAMES], "-y", *data, **surveys)
+    return deploy(
+        tmp_path, as_planned(topology="cluster", **before), "-y", *flags(topology="cluster", **after), **surveys
+    )
 
 
 def ran(outcome: Outcome) -> list[str]:

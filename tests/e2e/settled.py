@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 from tests.lab.cluster import deploy
+from tests.support.waiting import Found, until
 
 
-def wait_for(what: Callable[[], bool], within_s: float = 60) -> None:
-    """Until it is so."""
-    end = time.monotonic() + within_s
-    while not what():
-        assert time.monotonic() < end, f"not after {within_s} s"
-        time.sleep(0.5)
+def wait_for(found: Callable[[], Found], within_s: float = 60) -> Found:
+    """What is found at last, looked for each second. Raises AssertionError."""
+    return until(found, within_s, every_s=1.0, logs=lambda: f"not within {within_s} s")
 
 
 def assert_settled(**knobs: Any) -> None:

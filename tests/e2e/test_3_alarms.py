@@ -22,7 +22,8 @@ from tests.chaos import client
 from tests.chaos.acts import alone
 from tests.chaos.deploying import broken_recipe
 from tests.chaos.scene import KNOBS
-from tests.e2e.watched import Watched, asked, bring_programs, is_ready, take_programs_away, wait_for, watching
+from tests.e2e.settled import wait_for
+from tests.e2e.watched import Watched, asked, bring_programs, is_ready, take_programs_away, watching
 from tests.lab import chat, cluster
 from tests.lab.cluster import HEAD, WORKER, on
 from tests.lab.node import power_off, power_on, wait_until_up

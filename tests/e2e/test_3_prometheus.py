@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from operations.paths import ALARM_SECRETS, ALERTMANAGER, ENGINE, PROMETHEUS
-from tests.e2e.watched import TOKEN, Watched, asked, bring_programs, take_programs_away, wait_for, watching
+from tests.e2e.settled import wait_for
+from tests.e2e.watched import TOKEN, Watched, asked, bring_programs, take_programs_away, watching
 from tests.lab.cluster import HEAD, WORKER, on
 from tests.lab.settings import MANAGEMENT_NET
 

@@ -13,7 +13,8 @@ import pytest
 from operations.paths import ENGINE, PROMETHEUS
 from tests.chaos import client
 from tests.e2e.seen import Seen, counters, grown
-from tests.e2e.watched import bring_programs, take_programs_away, wait_for, watching
+from tests.e2e.settled import wait_for
+from tests.e2e.watched import bring_programs, take_programs_away, watching
 from tests.lab import chat, cluster
 from tests.lab.cluster import HEAD, WORKER, on
 from tests.lab.node import power_off, power_on, wait_until_up

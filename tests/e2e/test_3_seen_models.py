@@ -10,8 +10,9 @@ import pytest
 
 from operations.paths import ENGINE
 from tests.e2e.seen import Seen
+from tests.e2e.settled import wait_for
 from tests.e2e.test_3_monitoring import metrics
-from tests.e2e.watched import Watched, bring_programs, take_programs_away, wait_for, watching
+from tests.e2e.watched import Watched, bring_programs, take_programs_away, watching
 from tests.lab import chat
 from tests.lab.cluster import HEAD, WORKER, on
 from tests.node.browser import CHROMIUM, Door, values

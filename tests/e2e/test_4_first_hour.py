@@ -21,6 +21,7 @@ from tests.lab import cluster
 from tests.lab.cluster import HEAD, WORKER, deploy, on
 from tests.lab.node import ssh_argv
 from tests.lab.settings import KNOWN_HOSTS, LINKS, LOGIN, LabNode
+from tests.support.ports import free_port
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("ray_cluster", "spark")]
 
@@ -85,8 +86,7 @@ def checked(**knobs: Any) -> tuple[str, float]:
 def over_a_rail(folder: Path) -> Iterator[str]:
     """The lab's inventory, whose second node is logged in to from the first one over a rail, as from its keyboard."""
     rail = on(WORKER, f"ip -4 -o address show {LINKS['rail0']}").split()[3].partition("/")[0]
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     hosts, file = folder / "known_hosts", folder / "nodes.py"
     known = KNOWN_HOSTS.read_text()
     hosts.write_text(known + known.replace(f"{WORKER.address} ", f"[127.0.0.1]:{port} "))

@@ -17,8 +17,8 @@ import pytest
 from bench.figures import figures
 from bench.folder import read
 from tests.chaos import client
+from tests.e2e.settled import wait_for
 from tests.e2e.test_3_page import told
-from tests.e2e.watched import wait_for
 from tests.lab import chat, cluster
 from tests.lab.cluster import HEAD, INVENTORY, WORKER, deploy
 from tests.lab.settings import LabNode

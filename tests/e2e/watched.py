@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,12 +91,3 @@ def asked(query: str) -> list[dict[str, Any]]:
     said = on(HEAD, f"curl -sf 'http://192.168.177.11:8021/api/v1/query?query={quote(query, safe='')}'")
     found: list[dict[str, Any]] = json.loads(said)["data"]["result"]
     return found
-
-
-def wait_for(found: Callable[[], Any], within_s: float) -> Any:
-    """What is found at last; raises AssertionError."""
-    deadline = time.monotonic() + within_s
-    while not (got := found()):
-        assert time.monotonic() < deadline, f"not within {within_s} s"
-        time.sleep(2)
-    return got

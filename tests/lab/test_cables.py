@@ -15,6 +15,7 @@ import pytest
 from tests.lab.cables import Port, bridges, far_ends
 from tests.lab.settings import LINKS, PORT_0, LabNode
 from tests.lab.world import NODES, World
+from tests.support.waiting import comes
 
 
 @pytest.fixture
@@ -103,9 +104,7 @@ def test_a_watcher_that_was_killed_is_replaced_by_the_next_up_and_gone_after_dow
     (first,) = pair.watchers()
     pair.come_to([True, True], *BOTH)
     pair.run("kill", "-9", str(first))
-    deadline = time.monotonic() + 5
-    while pair.watchers() and time.monotonic() < deadline:
-        time.sleep(0.1)
+    comes(lambda: not pair.watchers(), 5)
     pair.bring_up(NODES[1], "rail0", "down")
     time.sleep(0.3)
     # Nobody has told the other side; its own veth's carrier is all that it sees.

@@ -166,7 +166,7 @@ def answering(of: Faults) -> Iterator[str]:
 
     class Double(Quiet):
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            asked = self.sent()
             if self.path.endswith("/tokenize"):
                 return self.say({"tokens": [ord(each) for each in rendered(asked, of)]})
             if self.path.endswith("/detokenize"):
@@ -182,16 +182,10 @@ def answering(of: Faults) -> Iterator[str]:
                 return self.say(whole(written, asked, prompt))
             events = list(stream(written, asked, prompt))
             data = "".join(f"data: {each}\n\n" for each in (events[:-1] if of.cut_stream else events))
-            return self.send(data.encode())
+            return self.reply(data.encode())
 
         def say(self, body: Json) -> None:
-            self.send(json.dumps(body).encode())
-
-        def send(self, data: bytes) -> None:
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+            self.reply(json.dumps(body).encode())
 
     with serving(Double) as url:
         yield f"{url}/v1"

@@ -7,11 +7,11 @@ import json
 import re
 import shutil
 import subprocess
-import threading
 import urllib.request
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+from tests.support.serving import Quiet, Server
 
 CHROMIUM = shutil.which("chromium") or ""
 #: A page within one: it can be narrower than Chromium's least window, and another script may look into it.
@@ -41,18 +41,16 @@ frame.onload = () => {
 };</script>"""
 
 
-class Door(ThreadingHTTPServer):
+class Door(Server):
     """Between the browser and what serves at `url`: gives the owner's key, which a command line can't type into a
     dialogue. `/frame/WIDTH/HEIGHT/...` has a path in a frame; with `script`, `/axe/WIDTH/HEIGHT/...` looks at it as
     well.
     """
 
-    daemon_threads = True
-
     def __init__(self, url: str, key: str = "", script: bytes = b"") -> None:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet):
             def do_GET(self) -> None:
                 kind, *size = self.path.split("/", 4)[1:]
                 if kind in ("frame", "axe") and len(size) == 3:
@@ -81,16 +79,7 @@ class Door(ThreadingHTTPServer):
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, format: str, *arguments: object) -> None:
-                """Nothing."""
-
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server_port}"
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    def end(self) -> None:
-        self.shutdown()
-        self.server_close()
+        super().__init__(Handler)
 
 
 def browse(folder: Path, *flags: str, seconds: int = 4) -> str:

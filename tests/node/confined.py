@@ -9,9 +9,10 @@ import os
 import shlex
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from operations.paths import PROXY_USER
 from tests.bench.routing import doors
@@ -33,6 +34,26 @@ def place(otherwise: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder)
+
+
+class Ends(Protocol):
+    """What has to be ended."""
+
+    def end(self) -> None: ...
+
+
+Made = TypeVar("Made", bound=Ends)
+
+
+@contextmanager
+def placed(make: Callable[[Path], Made], otherwise: Path) -> Iterator[Made]:
+    """What is made in a `place`, until it is ended behind the body."""
+    with place(otherwise) as folder:
+        made = make(folder)
+        try:
+            yield made
+        finally:
+            made.end()
 
 
 def owned(*folders: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.bench.routing.doors import Door
+from tests.node.firewall_site import Site, built
 from tests.node.litellm_proxy import Proxy, running
 from tests.node.scripted import scripted_door
 
@@ -23,3 +24,18 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     """LiteLLM before a `ScriptedDouble`."""
     with scripted_door(tmp_path_factory.mktemp("litellm")) as door:
         yield door
+
+
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A site whose node has no firewall, for a file of tests."""
+    with built(tmp_path_factory.mktemp("firewall")) as site:
+        yield site
+
+
+@pytest.fixture
+def site(standing: Site) -> Iterator[Site]:
+    """The same with the files of a firewall, which is dropped behind each test."""
+    standing.render()
+    yield standing
+    standing.sh("drop")

@@ -17,13 +17,15 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from tests.node.shipped import part
-from tests.node.test_meet import comes
 from tests.plan.test_models import planned, text
+from tests.support.ports import free_port
+from tests.support.serving import Quiet
+from tests.support.waiting import comes
 
 TINY = "lab-tiny-llama"
 KEY = "sk-of-this-test"
@@ -58,12 +60,6 @@ for each in "$@"; do
     between="\\n"
 done
 """
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class EngineDouble:
@@ -101,7 +97,7 @@ class EngineDouble:
             return
         double = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet):
             def do_GET(self) -> None:
                 _, _, seconds = self.path.partition("?")
                 ends = time.monotonic() + float(seconds or 0)
@@ -111,21 +107,16 @@ class EngineDouble:
                         return
                     time.sleep(0.02)
                 with suppress(OSError):
-                    self.send_response(200)
-                    self.end_headers()
-                    self.wfile.write(b"answered")
+                    self.reply(b"answered")
 
             def do_POST(self) -> None:
-                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                status, kind, body = double.says_to(self.path, asked)
+                status, kind, body = double.says_to(self.path, self.sent())
+                # A stream has no length.
                 with suppress(OSError):
                     self.send_response(status)
                     self.send_header("Content-Type", kind)
                     self.end_headers()
                     self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
         threading.Thread(target=self.server.serve_forever, args=[0.02], daemon=True).start()

@@ -57,8 +57,8 @@ class Proxy:
         for file in [*PROGRAM, DOUBLES / "litellm_routes.py"]:
             if file.name != without:
                 shutil.copy(file, self.folder)
-        argv = [sys.executable, str(DOUBLES / "engine_double.py"), str(engine)]
-        self.processes = [subprocess.Popen(argv)]
+        argv = [sys.executable, "-m", "tests.node.doubles.engine_double", str(engine)]
+        self.processes = [subprocess.Popen(argv, cwd=ROOT)]
         confined = behind(folder, self.used, self.shared, self.told, python=LITELLM.parent / "python3")
         argv = [*confined, str(LITELLM.parent / "python3"), serves, "--config", "config.yaml"]
         environment = {**os.environ, "LITELLM_MASTER_KEY": OWNER, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}

@@ -6,13 +6,33 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.lab import model
 
 FOLDER = "models--" + model.REPO.replace("/", "--")
 #: Of the models that make_shards makes.
 REVISION = "b" * 40
+
+
+@contextmanager
+def shared(port: int, store: str, before: str = "", **wanted: Any) -> Iterator[None]:
+    """The share program in a process of its own, held by its standard input; `before`: code that runs there first."""
+    wanted |= {"addresses": ["127.0.0.1"], "port": port, "peers": ["127.0.0.1"], "store": store}
+    program = (
+        f"{before}\nimport json; from operations.node.copy import share; print(json.dumps(share.main(**{wanted!r})))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None and process.stdin is not None
+    assert json.loads(process.stdout.readline()) == {"ready": True}
+    yield
+    process.stdin.close()
+    assert process.wait(timeout=5) == 0
 
 
 def make(hub: Path) -> Path:

@@ -7,13 +7,11 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from email.message import Message
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from operations.plan.plan import Plan
 from tests.node.relay import Relay
 from tests.node.shipped import FILES
 from tests.plan.samples import plan
+from tests.support.serving import Quiet, Server
 
 KEY = "sk-the-owners"
 #: Of the program's waits those that a test would only sit out: what the file has, and what it has here.
@@ -51,32 +50,20 @@ BASIS = {
 }
 
 
-class Double(ThreadingHTTPServer):
+class Double(Server):
     """Answers each path with a text, after `slow_s`. A counter's value may be a function of the time."""
-
-    daemon_threads = True
 
     def __init__(self, answers: Mapping[str, Callable[[], str]], port: int = 0) -> None:
         self.answers, self.slow_s = answers, 0.0
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet):
             def do_GET(self) -> None:
                 double: Any = self.server
                 time.sleep(double.slow_s)
                 found = double.answers.get(self.path.partition("?")[0])
-                self.send_response(200 if found else 404)
-                self.end_headers()
-                self.wfile.write(found().encode() if found else b"")
+                self.reply(found().encode() if found else b"", 200 if found else 404)
 
-            def log_message(self, format: str, *arguments: object) -> None:
-                """Nothing."""
-
-        super().__init__(("127.0.0.1", port), Handler)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    def end(self) -> None:
-        self.shutdown()
-        self.server_close()
+        super().__init__(Handler, port)
 
 
 class Exporter(Double):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import socketserver
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email import message_from_bytes, policy
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
+
+from tests.support.serving import Quiet, running
 
 
 @dataclass
@@ -28,15 +28,10 @@ def webhook(address: str = "127.0.0.1") -> Iterator[Received]:
     """`hooks`: path, header Authorization and body of each."""
     got = Received()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            got.hooks.append((self.path, self.headers.get("Authorization", ""), body))
-            self.send_response(got.status)
-            self.end_headers()
-
-        def log_message(self, *_: Any) -> None:
-            pass
+            got.hooks.append((self.path, self.headers.get("Authorization", ""), self.sent()))
+            self.reply(status=got.status)
 
     with _served(ThreadingHTTPServer((address, 0), Handler), got):
         yield got
@@ -72,9 +67,5 @@ def mail_server(address: str = "127.0.0.1") -> Iterator[Received]:
 @contextmanager
 def _served(server: socketserver.TCPServer, got: Received) -> Iterator[None]:
     got.port = server.server_address[1]
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
+    with running(server):
         yield
-    finally:
-        server.shutdown()
-        server.server_close()

@@ -23,7 +23,7 @@ class ScriptedDouble(Quiet):
 
     def do_POST(self) -> None:
         """/tokenize: a character is a token, or there is none. Anything else: the next of the script."""
-        said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        said = self.sent()
         if self.path == "/tokenize":
             count = {"count": len(said["prompt"])} if self.counts else {}
             return self.say(200 if self.counts else 404, json.dumps(count).encode())

@@ -18,16 +18,14 @@ class EngineDouble(Quiet):
     asked: ClassVar[list[dict[str, object]]] = []
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = self.sent()
         self.asked.append(body)
         prompt = body["messages"][0]["content"]
         known = body["model"] in ("base", "po", "own", "thinks")
         text = f"about {prompt}" + (" !" if body["model"] == "own" and prompt == adapters.PROMPTS[-1] else "")
         message = {"content": text, "reasoning_content": "hm" if body["model"] == "thinks" else ""}
-        answer = json.dumps({"choices": [{"message": message}]} if known else {"error": "no such model"}).encode()
-        self.send_response(200 if known else 404)
-        self.end_headers()
-        self.wfile.write(answer)
+        answer = {"choices": [{"message": message}]} if known else {"error": "no such model"}
+        self.reply(json.dumps(answer).encode(), 200 if known else 404)
 
 
 @pytest.fixture

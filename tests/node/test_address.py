@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.node.addressed import DEVICE, WANTED, Host, Network, hear
-from tests.node.confined import place
+from tests.node.confined import place, placed
 from tests.node.spaces import Space
 
 pytestmark = pytest.mark.skipif(
@@ -36,10 +36,8 @@ LIKE_UFW = (
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
-    with place(tmp_path_factory.mktemp("address")) as folder:
-        made = Network(folder)
+    with placed(Network, tmp_path_factory.mktemp("address")) as made:
         yield made
-        made.end()
 
 
 def told(network: Network, what: str, took: float) -> None:
@@ -147,21 +145,17 @@ def test_behind_tandem_s_firewall_and_one_that_lets_nothing_in_but_answers_one_h
 
 def test_behind_a_firewall_a_node_that_comes_back_takes_nothing_away(tmp_path: Path) -> None:
     """Its firewall has heard it say nothing yet, and it has the higher address, which wins where two have it."""
-    with place(tmp_path) as folder:
-        network = Network(folder)
-        try:
-            lower, higher = network.hosts
-            higher.kill()
-            network.until(20, lower.has_it)
-            for host in network.hosts:
-                host.space.run("nft", LIKE_UFW)
-            higher.kept = higher.start()
-            end = time.monotonic() + 5
-            while time.monotonic() < end:
-                assert lower.has_it() and not higher.has_it(), network.logs()
-                time.sleep(0.05)
-        finally:
-            network.end()
+    with placed(Network, tmp_path) as network:
+        lower, higher = network.hosts
+        higher.kill()
+        network.until(20, lower.has_it)
+        for host in network.hosts:
+            host.space.run("nft", LIKE_UFW)
+        higher.kept = higher.start()
+        end = time.monotonic() + 5
+        while time.monotonic() < end:
+            assert lower.has_it() and not higher.has_it(), network.logs()
+            time.sleep(0.05)
 
 
 def test_keepalived_has_all_that_it_wants_of_its_container(network: Network) -> None:

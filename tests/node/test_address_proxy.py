@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from operations.paths import ADDRESS, PROXY, PROXY_CONFIG, PROXY_RUN, SOCKETS
-from tests.node.confined import behind, owned, place
+from tests.node.confined import behind, owned, placed
 from tests.node.spaces import Space, wire
 from tests.plan.samples import plan
 from tests.support.waiting import until
@@ -67,10 +67,8 @@ class Door:
 
 @pytest.fixture
 def door(tmp_path: Path) -> Iterator[Door]:
-    with place(tmp_path) as folder:
-        made = Door(folder)
+    with placed(Door, tmp_path) as made:
         yield made
-        made.end()
 
 
 def test_a_proxy_listens_on_an_address_that_comes_later(door: Door) -> None:

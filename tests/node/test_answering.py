@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import io
-import socket
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from functools import cache
 
 import pytest
@@ -18,6 +14,7 @@ from operations.plan.answers import gate
 from operations.plan.answers.shapes import Seen, Subject
 from operations.wire.answers import Probe, Row
 from tests.node.answering_double import Faults, answering
+from tests.support.serving import saying
 
 #: What a model that reasons and calls tools is not asked, and one whose words are noise.
 OWN = {"recited": "it has words of its own"}
@@ -165,29 +162,6 @@ def test_without_a_proxy_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> No
     assert asking.main() == {"problem": "no proxy runs here: `tandem apply` deploys one"}
 
 
-@contextmanager
-def silent(begins: bytes) -> Iterator[str]:
-    """A door that says so much, a line a while later, and then nothing."""
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        held = list[socket.socket]()
-
-        def serve() -> None:
-            with suppress(OSError):
-                while True:
-                    one = door.accept()[0]
-                    held.append(one)
-                    one.recv(65536)
-                    one.sendall(begins)
-                    time.sleep(0.3)
-                    one.sendall(begins and b"data: {}\n\n")
-
-        threading.Thread(target=serve, daemon=True).start()
-        yield f"http://127.0.0.1:{door.getsockname()[1]}/v1"
-        for one in held:
-            one.close()
-        door.shutdown(socket.SHUT_RDWR)
-
-
 @pytest.mark.parametrize(
     ("stream", "begins", "says"),
     [
@@ -197,8 +171,9 @@ def silent(begins: bytes) -> Iterator[str]:
 )
 def test_what_is_under_way_at_the_end_is_given_up(stream: bool, begins: bytes, says: str) -> None:
     asked: Probe = {"name": "one", "path": "chat/completions", "body": {"stream": stream}}
-    with silent(begins) as url:
+    # It says so much, a line a while later, and then nothing.
+    with saying(begins, begins and b"data: {}\n\n", *[b""] * 20, pause_s=0.3) as url:
         begun = time.monotonic()
-        answer = asking.send(url, "key", [asked], 0.4)["one"]
+        answer = asking.send(f"{url}/v1", "key", [asked], 0.4)["one"]
     assert answer["status"] == 0 and says in answer["text"]
     assert 0.3 < time.monotonic() - begun < 5

@@ -9,10 +9,7 @@ import asyncio
 import signal
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +23,7 @@ from tests.bench.routing.counters import counts
 from tests.bench.routing.load import stream
 from tests.node.confined import contained, place
 from tests.support.ports import free_port
+from tests.support.waiting import until_it_listens
 
 pytestmark = pytest.mark.skipif(not doors.LITELLM.exists(), reason="no LiteLLM here: `make venv-proxy` installs it")
 
@@ -48,12 +46,7 @@ class EngineDouble:
         """From nothing; answers when this returns."""
         argv = [sys.executable, "-m", "tests.bench.routing.double_server", str(self.port), str(SPEED), "1"]
         self.process = subprocess.Popen(argv, cwd=doors.ROOT)
-        deadline = time.monotonic() + SOON_S
-        while time.monotonic() < deadline:
-            with suppress(OSError), urllib.request.urlopen(f"{self.url}/health", timeout=5):
-                return
-            time.sleep(0.1)
-        raise AssertionError("the double does not come up")
+        until_it_listens(self.port, SOON_S)
 
     def kill(self) -> None:
         """As by the memory guard: connections break, further ones are refused."""

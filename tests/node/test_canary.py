@@ -20,6 +20,8 @@ import pytest
 from operations.node.look import status
 from operations.node.unit import brief, services
 from tests.node.shipped import FILES, load, part
+from tests.support.ports import free_port
+from tests.support.waiting import until
 
 node = part("canary", "node")
 
@@ -64,8 +66,7 @@ class Node:
         script(commands, "ip", "echo '[]'")
         script(commands, "ping", f"[ ! -e {home}/away ]")
         self.hung = socket.create_server(("127.0.0.1", 0))
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         self.proxy = subprocess.Popen([sys.executable, "-c", PROXY, str(port)], stderr=subprocess.DEVNULL)
         program = home / "canary"
         shutil.copytree(FILES / "canary", program, ignore=shutil.ignore_patterns("__pycache__"))
@@ -113,48 +114,38 @@ def machine(tmp_path: Path) -> Iterator[Node]:
     made.end()
 
 
-def until(seconds: float, condition: Any) -> bool:
-    """Whether it came true in time."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
-
-
 def test_a_proxy_that_hangs_is_killed_in_four_seconds_beside_an_engine_that_hangs(machine: Node) -> None:
-    assert until(5, lambda: machine.told())
+    until(lambda: machine.told(), 5)
     time.sleep(4)
     assert not machine.kills.exists()
     machine.proxy.send_signal(signal.SIGSTOP)
     stopped = time.time()
-    assert until(12, lambda: machine.kills.exists() and machine.kills.read_text().endswith("\n"))
+    until(lambda: machine.kills.exists() and machine.kills.read_text().endswith("\n"), 12)
     what, when = machine.kills.read_text().split()[:2]
     assert what == "tandem-proxy"
     assert float(when) - stopped < 4
-    assert until(3, lambda: "no sign of life for 2 s" in machine.told()["killed"].get("proxy", ""))
+    until(lambda: "no sign of life for 2 s" in machine.told()["killed"].get("proxy", ""), 3)
 
 
 def test_a_node_that_is_away_is_told_within_two_seconds_and_until_it_is_back(machine: Node) -> None:
-    assert until(5, lambda: machine.told())
+    until(lambda: machine.told(), 5)
     assert machine.told()["away"] == {}
     (machine.home / "away").touch()
-    assert until(2.5, lambda: machine.told()["away"])
+    until(lambda: machine.told()["away"], 2.5)
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", machine.told()["away"]["spark-2"])
     (machine.home / "away").unlink()
-    assert until(2.5, lambda: not machine.told()["away"])
+    until(lambda: not machine.told()["away"], 2.5)
 
 
 def test_its_file_says_by_its_time_that_a_canary_still_looks(machine: Node) -> None:
-    assert until(5, lambda: machine.told())
+    until(lambda: machine.told(), 5)
     time.sleep(3)
     was = machine.state.read_text()
     os.utime(machine.state, (1.0, 1.0))
-    assert until(3, lambda: time.time() - machine.state.stat().st_mtime < 5)
+    until(lambda: time.time() - machine.state.stat().st_mtime < 5, 3)
     assert machine.state.read_text() == was
     machine.state.unlink()
-    assert until(3, machine.told)
+    until(machine.told, 3)
 
 
 def test_of_two_engines_each_is_judged_by_its_own_nodes(tmp_path: Path) -> None:
@@ -162,21 +153,21 @@ def test_of_two_engines_each_is_judged_by_its_own_nodes(tmp_path: Path) -> None:
     soon = {"deadline_s": 0.5, "silence_s": 1.0, "start_s": 4.0}
     machine = Node(tmp_path, engine_a={**soon, "peers": {"spark-2": "10.0.0.12"}}, engine_b=soon)
     try:
-        assert until(30, lambda: "engine-b" in machine.told().get("killed", {}))
+        until(lambda: "engine-b" in machine.told().get("killed", {}), 30)
         # Without its other rank the one can't answer; that is no word on the other.
         assert machine.told()["problems"]["engine-a"] == "is not judged while spark-2 is away"
         assert "engine-a" not in machine.told()["killed"]
         # The canary tells of a kill before docker has done it.
-        assert until(10, lambda: machine.kills.exists() and machine.kills.read_text().endswith("\n"))
+        until(lambda: machine.kills.exists() and machine.kills.read_text().endswith("\n"), 10)
         assert {line.split()[0] for line in machine.kills.read_text().splitlines()} == {"tandem-engine-b"}
         (tmp_path / "away").unlink()
-        assert until(30, lambda: "engine-a" in machine.told()["killed"])
+        until(lambda: "engine-a" in machine.told()["killed"], 30)
     finally:
         machine.end()
 
 
 def test_nothing_is_left_beside_the_program(machine: Node) -> None:
-    assert until(5, lambda: machine.told())
+    until(lambda: machine.told(), 5)
     assert not (machine.home / "canary/__pycache__").exists()
 
 
@@ -231,9 +222,9 @@ def test_status_knows_for_how_long_the_ranks_wait_for_each_other() -> None:
 
 
 def test_the_canary_writes_what_works(machine: Node) -> None:
-    assert until(8, lambda: machine.told().get("works") == ["proxy"])
+    until(lambda: machine.told().get("works") == ["proxy"], 8)
     machine.proxy.send_signal(signal.SIGSTOP)
-    assert until(5, lambda: machine.told()["works"] == [])
+    until(lambda: machine.told()["works"] == [], 5)
 
 
 def test_status_says_what_the_canary_sees_the_widest_first(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ import pytest
 from operations.plan.engines import ENGINES
 from operations.plan.engines.base import Signs
 from tests.node.shipped import part
-from tests.support.serving import Quiet, serving
+from tests.support.ports import free_port
+from tests.support.serving import Quiet, saying, serving
 
 node, rails, engine = part("canary", "node"), part("canary", "rails"), part("canary", "engine")
 
@@ -78,21 +79,15 @@ def fake() -> Iterator[FakeEngine]:
 
     class Handler(Quiet):
         def do_POST(self) -> None:
-            made.model = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["model"]
+            made.model = self.sent()["model"]
             made.answer()
-            self.reply(json.dumps({"usage": {"completion_tokens": made.tokens}}), made.status)
+            with suppress(OSError):
+                self.reply(json.dumps({"usage": {"completion_tokens": made.tokens}}).encode(), made.status)
 
         def do_GET(self) -> None:
             made.free.wait(made.metrics_late_s)
-            self.reply(made.metrics() if made.metrics else made.said(), 200)
-
-        def reply(self, text: str, status: int) -> None:
-            try:
-                self.send_response(status)
-                self.end_headers()
-                self.wfile.write(text.encode())
-            except OSError:
-                pass
+            with suppress(OSError):
+                self.reply((made.metrics() if made.metrics else made.said()).encode())
 
     with serving(Handler) as made.url:
         yield made
@@ -384,25 +379,12 @@ def test_one_that_hangs_already_when_the_canary_comes_has_the_patience_of_a_firs
 
 @pytest.mark.parametrize("said", [b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\nvllm:num_r", b"no HTTP\r\n\r\n"])
 def test_an_answer_that_breaks_off_is_none(keep: Keep, said: bytes) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def break_off() -> None:
-            while True:
-                try:
-                    connection, _ = server.accept()
-                except OSError:
-                    return
-                with connection:
-                    connection.recv(4096)
-                    connection.sendall(said)
-
-        threading.Thread(target=break_off, daemon=True).start()
-        kept = keep(url=f"http://127.0.0.1:{server.getsockname()[1]}")
+    with saying(said) as url:
+        kept = keep(url=url)
         with pytest.raises(OSError):
             kept.watch.signs.moved(1)
         assert "has not answered yet since its start" in kept.watch.problem
         assert re.search("IncompleteRead|no HTTP", kept.watch.ask())
-        server.shutdown(socket.SHUT_RDWR)
 
 
 def test_a_kill_that_docker_does_not_do_is_tried_again(
@@ -427,9 +409,7 @@ def test_a_kill_that_docker_does_not_do_is_tried_again(
 def test_an_engine_of_an_older_plan_is_asked_where_its_container_says(
     fake: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
-        away = f"http://127.0.0.1:{nobody.getsockname()[1]}"
-    kept = Kept(monkeypatch, away, ENGINES["vllm"].SIGNS)
+    kept = Kept(monkeypatch, f"http://127.0.0.1:{free_port()}", ENGINES["vllm"].SIGNS)
     kept.run(0.3)
     assert "has not answered yet since its start" in kept.watch.problem
     kept.labels = {"tandem.url": fake.url, "tandem.model": "older", "tandem.spec": "s"}

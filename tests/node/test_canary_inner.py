@@ -24,9 +24,7 @@ class FakeProxy(Quiet):
     def do_GET(self) -> None:
         time.sleep(self.late_s)
         assert self.path == "/health/liveliness"
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(b'"I\'m alive!"')
+        self.reply(b'"I\'m alive!"')
 
 
 @pytest.fixture

@@ -6,14 +6,12 @@ import http.client
 import io
 import re
 import shutil
-import socket
 import ssl
 import subprocess
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -24,6 +22,7 @@ from operations.node.engine import probe
 from operations.paths import PROXY, SOCKETS
 from tests.plan.samples import plan
 from tests.support.ports import free_port
+from tests.support.waiting import until_it_listens
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl here")
 NAMES = ["spark-1", "localhost", "127.0.0.1", "fd00::1"]
@@ -121,11 +120,7 @@ def haproxy(node: Path, tmp_path: Path) -> Iterator[tuple[int, str]]:
     text = text.replace(SOCKETS, str(tmp_path))
     (tmp_path / "haproxy.cfg").write_text(text)
     process = subprocess.Popen(["haproxy", "-W", "-db", "-f", str(tmp_path / "haproxy.cfg")], stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            break
-        time.sleep(0.1)
+    until_it_listens(port)
     yield port, f"unix:{tmp_path}/proxy.sock:/health/liveliness"
     process.terminate()
     process.wait()

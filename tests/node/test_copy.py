@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +16,7 @@ from operations.node.look import survey
 from operations.node.model import mend, proof
 from operations.wire.model import Place
 from tests.lab import model
-from tests.node.models import FOLDER, make
+from tests.node.models import FOLDER, make, shared
 
 SHARD = "model-00001-of-00002.safetensors"
 PORT = 26987
@@ -39,22 +36,8 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def share(source: Path) -> Iterator[None]:
-    """The share program in a process of its own, held by its standard input."""
-    arguments = {
-        "addresses": ["127.0.0.1"],
-        "port": PORT,
-        "peers": ["127.0.0.1"],
-        "store": str(source.parents[2]),
-        "folder": FOLDER,
-        "revision": model.revision(),
-    }
-    program = f"import json; from operations.node.copy import share; print(json.dumps(share.main(**{arguments!r})))"
-    process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdout is not None and process.stdin is not None
-    assert json.loads(process.stdout.readline()) == {"ready": True}
-    yield
-    process.stdin.close()
-    assert process.wait(timeout=5) == 0
+    with shared(PORT, str(source.parents[2]), folder=FOLDER, revision=model.revision()):
+        yield
 
 
 def copy(store: Path) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import http.server
 import json
 import os
 import shlex
@@ -11,7 +10,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,6 +38,8 @@ from operations.node.network import links
 from operations.node.unit import services
 from operations.plan.cluster import nccl
 from operations.runner import remote
+from tests.support.ports import free_port
+from tests.support.serving import Quiet, serving
 
 DOUBLES = Path(__file__).parent / "doubles"
 TOPICS = {
@@ -185,29 +185,20 @@ def test_an_engine_that_runs_is_asked_and_nothing_else_is_started(
 ) -> None:
     asked: Any = []
 
-    class Engine(http.server.BaseHTTPRequestHandler):
+    class Engine(Quiet):
         def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b'{"data": []}')
+            self.reply(b'{"data": []}')
 
         def do_POST(self) -> None:
-            asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b"{}")
+            asked.append(self.sent())
+            self.reply(b"{}")
 
-        def log_message(self, format: str, *arguments: Any) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Engine)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    labels = {"tandem.url": f"http://127.0.0.1:{server.server_port}", "tandem.model": "tiny"}
-    engine = [{"Name": "/tandem-engine", "State": {"Running": True}, "Config": {"Labels": labels}}]
-    monkeypatch.setenv("DOUBLE_ENGINE", json.dumps(engine))
     monkeypatch.setattr(gpu_load, "LOOK_S", 1)
-    told = gpu_load.main("tandem/engine:1")
-    server.shutdown()
+    with serving(Engine) as url:
+        labels = {"tandem.url": url, "tandem.model": "tiny"}
+        engine = [{"Name": "/tandem-engine", "State": {"Running": True}, "Config": {"Labels": labels}}]
+        monkeypatch.setenv("DOUBLE_ENGINE", json.dumps(engine))
+        told = gpu_load.main("tandem/engine:1")
     assert told["by"] == "engine" and len(told["samples"]) >= 2 and "tflops" not in told
     assert [body["model"] for body in asked] == ["tiny"]
 
@@ -224,8 +215,7 @@ def test_no_load_while_an_engine_starts(doubles: Path, monkeypatch: pytest.Monke
     assert gpu_load.main("tandem/engine:1") == {"by": "", "why": "tandem-engine is activating", "samples": []}
     systemctl(doubles, "active")
     assert gpu_load.main("tandem/engine:1")["why"] == "tandem-engine is active, and its container does not run yet"
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+    url = f"http://127.0.0.1:{free_port()}"
     engine = {"Name": "/tandem-engine", "State": {"Running": True}, "Config": {"Labels": {"tandem.url": url}}}
     monkeypatch.setenv("DOUBLE_ENGINE", json.dumps([engine]))
     assert "tandem-engine does not answer" in gpu_load.main("tandem/engine:1")["why"]

@@ -344,7 +344,5 @@ def test_what_it_has_loaded_is_looked_through_no_more_when_a_body_makes_many_obj
     assert drained.under_way(proxy.pulse) is not None
     proxy.processes[-1].send_signal(signal.SIGUSR2)
     frozen = proxy.told / "frozen"
-    deadline = time.monotonic() + 20
-    while not (frozen.exists() and frozen.read_text()) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    until(lambda: frozen.exists() and frozen.read_text(), 20)
     assert int(frozen.read_text()) > 100_000

@@ -25,6 +25,7 @@ from tests.plan.samples import plan
 from tests.plan.test_rules import promtool
 from tests.support.ports import free_port
 from tests.support.serving import Quiet, serving
+from tests.support.waiting import until, until_it_listens
 
 __all__ = ["promtool"]
 
@@ -45,9 +46,7 @@ class FakeEngine(Quiet):
     body = b'# HELP vllm:x Tokens.\n# TYPE vllm:x counter\nvllm:x{model="m"} 7\npython_gc 3\n# EOF\n'
 
     def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(self.body)
+        self.reply(self.body)
 
 
 @contextmanager
@@ -106,9 +105,7 @@ def test_who_has_the_lock_is_seen_without_a_try(tmp_path: Path, monkeypatch: pyt
     lock.touch()
     assert said(facts._deploy()) == {"tandem_deploy_under_way": 0.0}
     with subprocess.Popen(["flock", str(lock), "sleep", "60"]) as holder:
-        deadline = time.monotonic() + 10
-        while said(facts._deploy()) != {"tandem_deploy_under_way": 1.0}:
-            assert time.monotonic() < deadline
+        until(lambda: said(facts._deploy()) == {"tandem_deploy_under_way": 1.0}, 10)
         holder.kill()
 
 
@@ -297,14 +294,8 @@ def test_the_program_answers_with_all_that_can_be_had(tmp_path: Path, engine: tu
     (tmp_path / "exporter.json").write_text(json.dumps(wanted))
     process = subprocess.Popen([sys.executable, "-B", str(tmp_path / "exporter.py"), mine.spec])
     try:
-        deadline = time.monotonic() + 20
-        while True:
-            try:
-                answer = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10)
-                break
-            except OSError:
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
+        until_it_listens(port)
+        answer = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10)
         assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
         found = answer.read().decode()
         for line in (

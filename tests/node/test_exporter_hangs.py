@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,44 +19,12 @@ from operations.node.monitoring import alarm_test
 from tests.node.shipped import FILES, part
 from tests.node.test_exporter import FakeEngine, answering, said
 from tests.support.ports import free_port
+from tests.support.serving import saying
+from tests.support.waiting import until_it_listens
 
 exporter, facts, machine, passed = (part("exporter", name) for name in ("exporter", "facts", "machine", "passed"))
 #: Seconds that a scrape may take, whatever hangs; a browser's page gives a node five.
 MOST_S = 5.0
-
-
-@contextmanager
-def saying(*pieces: bytes, pause_s: float = 0.0) -> Iterator[str]:
-    """Whoever connects gets these, with a pause behind each, and then the connection ends; none: nothing, for ever."""
-    server = socket.create_server(("127.0.0.1", 0))
-    taken = []
-
-    def serve() -> None:
-        while True:
-            try:
-                caller, _ = server.accept()
-            except OSError:
-                return
-            taken.append(caller)
-            if pieces:
-                threading.Thread(target=answer, args=(caller,), daemon=True).start()
-
-    def answer(caller: socket.socket) -> None:
-        try:
-            caller.recv(4096)
-            for piece in pieces:
-                caller.sendall(piece)
-                time.sleep(pause_s)
-            caller.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            return
-
-    threading.Thread(target=serve, daemon=True).start()
-    yield f"http://127.0.0.1:{server.getsockname()[1]}/metrics"
-    server.shutdown(socket.SHUT_RDWR)
-    server.close()
-    for caller in taken:
-        caller.close()
 
 
 def program(folder: Path, name: str, lines: str) -> None:
@@ -88,14 +53,7 @@ def test_whatever_hangs_a_scrape_takes_no_longer(tmp_path: Path, monkeypatch: py
         environment = {**os.environ, "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
         process = subprocess.Popen([sys.executable, "-B", str(tmp_path / "exporter.py"), "x"], env=environment)
         try:
-            end = time.monotonic() + 20
-            while True:
-                try:
-                    socket.create_connection(("127.0.0.1", port)).close()
-                    break
-                except OSError:
-                    assert time.monotonic() < end
-                    time.sleep(0.1)
+            until_it_listens(port)
             took = []
             for _ in range(4):
                 began = time.monotonic()

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from tests.node.shipped import FILES, load, part
-from tests.node.test_meet import comes
 from tests.support.ports import free_port
+from tests.support.waiting import comes
 
 others, under_way = part("fallback", "others"), part("fallback", "under_way")
 

@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
 from contextlib import ExitStack
 
-import pytest
-
-from tests.node.firewall_site import FABRIC, NEEDS, OFFICE, OFFICE_6, OWN, PEER, PLANNED, PROXY, SSH, STRAY, Site, built
+from tests.node.firewall_site import FABRIC, NEEDS, OFFICE, OFFICE_6, OWN, PEER, PLANNED, PROXY, SSH, STRAY, Site
 from tests.node.spaces import Place
 
 pytestmark = NEEDS
-
-
-@pytest.fixture(scope="module")
-def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A site whose node has no firewall."""
-    with built(tmp_path_factory.mktemp("firewall")) as site:
-        yield site
-
-
-@pytest.fixture
-def site(standing: Site) -> Iterator[Site]:
-    standing.render()
-    yield standing
-    standing.sh("drop")
 
 
 def test_without_firewall_everybody_reaches_everything(site: Site) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +11,10 @@ import pytest
 
 from operations.node.look import status
 from operations.node.network import firewall as on_node
-from tests.node.firewall_site import GROUP, MOUNT, NEEDS, OFFICE, OFFICE_6, OTHERS, STRAY, Site, built, unified
+from tests.node.firewall_site import GROUP, MOUNT, NEEDS, OFFICE, OFFICE_6, OTHERS, STRAY, Site, unified
 from tests.plan.samples import ROOT
 
 pytestmark = NEEDS
-
-
-@pytest.fixture(scope="module")
-def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A site whose node has no firewall."""
-    with built(tmp_path_factory.mktemp("firewall")) as site:
-        yield site
-
-
-@pytest.fixture
-def site(standing: Site) -> Iterator[Site]:
-    standing.render()
-    yield standing
-    standing.sh("drop")
 
 
 def test_a_change_by_any_hand_is_seen_and_a_second_load_is_the_same(site: Site) -> None:

@@ -8,8 +8,10 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -119,6 +121,20 @@ guard.main()
 """
 
 
+@contextmanager
+def running(folder: Path, told: dict[str, Any]) -> Iterator[Callable[[], str]]:
+    """The guard with these settings, and a floor that is more than any machine has; gives what tells its next line."""
+    (folder / "guard.json").write_text(json.dumps(told | {"floor_mib": 1 << 40}))
+    shutil.copy(FILES / "guard/guard.py", folder)
+    argv = [sys.executable, "-B", "-c", RUN, str(folder), str(folder / "cgroup")]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        try:
+            yield process.stderr.readline
+        finally:
+            process.kill()
+
+
 def test_of_several_engines_the_owner_s_last_one_goes_first(tmp_path: Path) -> None:
     models = {
         name: {"recipe": "lab-tiny-llama", "topology": "solo", "served_name": name, "memory_gib": 8} for name in "bca"
@@ -132,21 +148,12 @@ def test_of_several_engines_the_owner_s_last_one_goes_first(tmp_path: Path) -> N
         (tmp_path / f"engine-{identity}.cid").write_text(identity)
         (tmp_path / f"cgroup/docker/{identity}").mkdir(parents=True)
     told["containers"] = {unit: str(tmp_path / Path(file).name) for unit, file in told["containers"].items()}
-    # More than any machine has.
-    (tmp_path / "guard.json").write_text(json.dumps(told | {"floor_mib": 1 << 40}))
-    shutil.copy(FILES / "guard/guard.py", tmp_path)
-    argv = [sys.executable, "-B", "-c", RUN, str(tmp_path), str(tmp_path / "cgroup")]
-    running = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
-    assert running.stderr
-    try:
-        said = [running.stderr.readline() for _ in range(2)]
+    with running(tmp_path, told) as said_next:
+        said = [said_next() for _ in range(2)]
         killed = [each.name for each in (tmp_path / "cgroup/docker").iterdir() if (each / "cgroup.kill").exists()]
         shutil.rmtree(tmp_path / "cgroup/docker/a")
         (tmp_path / "engine-a.cid").unlink()
-        said.append(running.stderr.readline())
-    finally:
-        running.kill()
-        running.communicate()
+        said.append(said_next())
     assert "the engine-a, then the engine-c, then the engine-b is killed when less than" in said[0]
     assert said[1].endswith("the engine-a's container is killed\n") and killed == ["a"]
     # It is gone, and there is not enough: the next one that there is.
@@ -202,16 +209,8 @@ def test_no_engine_is_killed_for_what_somebody_sends_to_the_proxy(tmp_path: Path
     told["containers"] = {unit: str(tmp_path / "engine.cid") for unit in told["containers"]}
     for unit, each in told["before"].items():
         each["container"] = str(tmp_path / f"{unit.removeprefix('tandem-')}.cid")
-    (tmp_path / "guard.json").write_text(json.dumps(told | {"floor_mib": 1 << 40}))
-    shutil.copy(FILES / "guard/guard.py", tmp_path)
-    argv = [sys.executable, "-B", "-c", RUN, str(tmp_path), str(tmp_path / "cgroup")]
-    running = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
-    assert running.stderr
-    try:
-        said = [running.stderr.readline() for _ in range(2)]
-    finally:
-        running.kill()
-        running.wait()
+    with running(tmp_path, told) as said_next:
+        said = [said_next() for _ in range(2)]
     assert f"the {ends}'s container" in said[1]
     killed = [name for name in names if (tmp_path / f"cgroup/docker/{name}/cgroup.kill").exists()]
     assert killed == [ends]

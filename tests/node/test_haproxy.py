@@ -25,7 +25,7 @@ import pytest
 from operations.node.door import drained
 from operations.node.door.speaking import opened
 from operations.paths import LITELLM, PROXY, PROXY_CONFIG, PROXY_LOADED, PROXY_RUN, PROXY_USER, SOCKETS
-from tests.node.confined import IS_ROOT, behind, place
+from tests.node.confined import IS_ROOT, behind, placed
 from tests.node.shipped import load
 from tests.plan.samples import plan
 from tests.support.ports import free_ports
@@ -117,10 +117,8 @@ class Proxy:
 
 @pytest.fixture
 def proxy(tmp_path: Path) -> Iterator[Proxy]:
-    with place(tmp_path) as folder:
-        made = Proxy(folder)
+    with placed(Proxy, tmp_path) as made:
         yield made
-        made.end()
 
 
 class Streams:
@@ -295,26 +293,18 @@ def is_listened_to(port: int) -> bool:
 def test_a_host_that_holds_too_many_connections_gets_no_more_and_others_are_answered(tmp_path: Path) -> None:
     # Of loopback's addresses each is a host here.
     few = {"gt 64": "gt 20", "!{ src 127.0.0.0/8 }": "!{ src 127.0.0.9 }", "ipmask(8)": "ipmask(32)", QUICK: SLOW}
-    with place(tmp_path) as folder:
-        proxy = Proxy(folder, few)
-        try:
-            _holds_too_many(proxy)
-        finally:
-            proxy.end()
+    with placed(lambda folder: Proxy(folder, few), tmp_path) as proxy:
+        _holds_too_many(proxy)
 
 
 def test_its_own_node_is_answered_when_clients_have_all_connections(tmp_path: Path) -> None:
-    with place(tmp_path) as folder:
-        proxy = Proxy(folder, {"maxconn 2000": "maxconn 20", QUICK: SLOW})
-        try:
-            held = [socket.create_connection(("127.0.0.1", proxy.port), 5) for _ in range(25)]
-            with pytest.raises(OSError):
-                urllib.request.urlopen(f"{proxy.url}/health/liveliness", timeout=1)
-            assert opened(proxy.asked, 5).status == 200
-            for each in held:
-                each.close()
-        finally:
-            proxy.end()
+    with placed(lambda folder: Proxy(folder, {"maxconn 2000": "maxconn 20", QUICK: SLOW}), tmp_path) as proxy:
+        held = [socket.create_connection(("127.0.0.1", proxy.port), 5) for _ in range(25)]
+        with pytest.raises(OSError):
+            urllib.request.urlopen(f"{proxy.url}/health/liveliness", timeout=1)
+        assert opened(proxy.asked, 5).status == 200
+        for each in held:
+            each.close()
 
 
 def _holds_too_many(proxy: Proxy) -> None:

@@ -8,7 +8,7 @@ import socket
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,7 +16,7 @@ import pytest
 
 from operations.node.door.speaking import opened
 from operations.plan.services.proxy_service import KEY_HEADERS
-from tests.node.confined import place
+from tests.node.confined import placed
 from tests.node.test_haproxy import QUICK, SLOW, Proxy
 from tests.plan.samples import ROOT
 
@@ -28,10 +28,8 @@ AT_ONCE = 5
 
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    with place(tmp_path_factory.mktemp("proxy")) as folder:
-        made = Proxy(folder, {QUICK: SLOW})
+    with placed(lambda folder: Proxy(folder, {QUICK: SLOW}), tmp_path_factory.mktemp("proxy")) as made:
         yield made
-        made.end()
 
 
 def answer(proxy: Proxy, said: bytes) -> bytes:
@@ -82,47 +80,46 @@ def test_a_method_that_is_none_is_refused_and_not_logged(proxy: Proxy) -> None:
     assert "SECRET" not in proxy.log.read_text()
 
 
-def test_a_host_is_bounded_over_ipv6_too(tmp_path: Path) -> None:
-    with place(tmp_path) as folder:
-        proxy = Proxy(folder, {"gt 64": "gt 4", "bind 127.0.0.1:": "bind [::1]:", QUICK: SLOW})
+def still_open(held: Sequence[socket.socket]) -> int:
+    """How many of these connections HAProxy has not ended; all are closed here."""
+    count = 0
+    for each in held:
+        each.setblocking(False)
         try:
-            held = list[socket.socket]()
-            for _ in range(12):
-                with suppress(ConnectionResetError):
-                    held.append(socket.create_connection(("::1", proxy.port), 5))
-            time.sleep(0.5)
-            open_ones = 0
-            for each in held:
-                each.setblocking(False)
-                try:
-                    open_ones += bool(each.recv(1))
-                except BlockingIOError:
-                    open_ones += 1
-                except ConnectionResetError:
-                    pass
-                each.close()
-            # Two of HAProxy's threads that count at once may each let one too many in.
-            assert 4 <= open_ones <= 6
-        finally:
-            proxy.end()
+            count += each.recv(1) != b""
+        except BlockingIOError:
+            count += 1
+        except ConnectionResetError:
+            pass
+        each.close()
+    return count
+
+
+def test_a_host_is_bounded_over_ipv6_too(tmp_path: Path) -> None:
+    with placed(
+        lambda folder: Proxy(folder, {"gt 64": "gt 4", "bind 127.0.0.1:": "bind [::1]:", QUICK: SLOW}), tmp_path
+    ) as proxy:
+        held = list[socket.socket]()
+        for _ in range(12):
+            with suppress(ConnectionResetError):
+                held.append(socket.create_connection(("::1", proxy.port), 5))
+        time.sleep(0.5)
+        # Two of HAProxy's threads that count at once may each let one too many in.
+        assert 4 <= still_open(held) <= 6
 
 
 def test_who_is_on_the_node_takes_no_connections_of_clients(tmp_path: Path) -> None:
-    with place(tmp_path) as folder:
-        # Of all connections together there are 130.
-        proxy = Proxy(folder, {"maxconn 2100": "maxconn 130", QUICK: SLOW})
-        try:
-            held = [socket.socket(socket.AF_UNIX) for _ in range(150)]
-            for each in held:
-                each.connect(str(proxy.sockets / "proxy.sock"))
-            assert proxy.stream(1)
-            time.sleep(3)
-            # Those that said nothing were let go.
-            assert opened(proxy.asked, AT_ONCE).status == 200
-            for each in held:
-                each.close()
-        finally:
-            proxy.end()
+    # Of all connections together there are 130.
+    with placed(lambda folder: Proxy(folder, {"maxconn 2100": "maxconn 130", QUICK: SLOW}), tmp_path) as proxy:
+        held = [socket.socket(socket.AF_UNIX) for _ in range(150)]
+        for each in held:
+            each.connect(str(proxy.sockets / "proxy.sock"))
+        assert proxy.stream(1)
+        time.sleep(3)
+        # Those that said nothing were let go.
+        assert opened(proxy.asked, AT_ONCE).status == 200
+        for each in held:
+            each.close()
 
 
 def test_haproxy_and_the_door_look_for_a_key_in_the_same_headers() -> None:
@@ -133,26 +130,12 @@ def test_haproxy_and_the_door_look_for_a_key_in_the_same_headers() -> None:
 
 def test_who_is_on_the_node_is_one_host_and_leaves_connections_to_others(tmp_path: Path) -> None:
     """By whatever addresses of loopback: there are sixteen million."""
-    with place(tmp_path) as folder:
-        proxy = Proxy(folder, {"gt 1936": "gt 20", QUICK: SLOW}, bind="all")
-        try:
-            held = []
-            for number in range(30):
-                with suppress(OSError):
-                    source = (f"127.0.0.{2 + number}", 0)
-                    held.append(socket.create_connection(("127.0.0.1", proxy.port), AT_ONCE, source))
-            time.sleep(1)
-            open_ones = 0
-            for each in held:
-                each.setblocking(False)
-                try:
-                    open_ones += each.recv(1) != b""
-                except BlockingIOError:
-                    open_ones += 1
-                except ConnectionResetError:
-                    pass
-                each.close()
-            # Two of HAProxy's threads that count at once may each let one too many in.
-            assert 18 <= open_ones <= 22
-        finally:
-            proxy.end()
+    with placed(lambda folder: Proxy(folder, {"gt 1936": "gt 20", QUICK: SLOW}, bind="all"), tmp_path) as proxy:
+        held = []
+        for number in range(30):
+            with suppress(OSError):
+                source = (f"127.0.0.{2 + number}", 0)
+                held.append(socket.create_connection(("127.0.0.1", proxy.port), AT_ONCE, source))
+        time.sleep(1)
+        # Two of HAProxy's threads that count at once may each let one too many in.
+        assert 18 <= still_open(held) <= 22

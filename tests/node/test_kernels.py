@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from operations.node.copy.swarm import STREAMS
 from operations.node.image.content_id import content_id
 from operations.node.kernels import compiled, kept
 from operations.wire.kernels import Made
+from tests.node.models import shared
 from tests.node.shipped import FILES
 
 NODE = FILES.parent / "operations/node"
@@ -62,29 +63,15 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "source"
 
 
-@contextmanager
-def shared(cache: Path, made: Made) -> Iterator[None]:
-    """The other node: the share program in a process of its own, held by its standard input."""
-    wanted: dict[str, Any] = {"addresses": ["127.0.0.1"], "port": PORT, "peers": ["127.0.0.1"], "store": "/nowhere"}
-    wanted |= {"kernels": PLACE, "made": made}
-    program = f"""
-import json
-from pathlib import Path
-from operations.node.kernels import compiled
-compiled.CACHE = Path({str(cache)!r})
-from operations.node.copy import share
-print(json.dumps(share.main(**{wanted!r})))
-"""
-    process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdout is not None and process.stdin is not None
-    assert json.loads(process.stdout.readline()) == {"ready": True}
-    yield
-    process.stdin.close()
-    assert process.wait(timeout=5) == 0
+def other_node(source: Path, made: Made) -> AbstractContextManager[None]:
+    before = (
+        f"import pathlib\nfrom operations.node.kernels import compiled as at\nat.CACHE = pathlib.Path({str(source)!r})"
+    )
+    return shared(PORT, "/nowhere", before, kernels=PLACE, made=made)
 
 
 def take(source: Path, to: Path, monkeypatch: pytest.MonkeyPatch, made: Made = MADE) -> Any:
-    with shared(source, made):
+    with other_node(source, made):
         monkeypatch.setattr(compiled, "CACHE", to)
         return fetch.main("kernels", ["127.0.0.1"], PORT, "/nowhere", kernels=PLACE, made=made)
 
@@ -169,7 +156,7 @@ def test_what_a_node_has_compiled_itself_stays(source: Path, tmp_path: Path, mon
 def test_a_copy_that_breaks_off_leaves_nothing(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (source / PLACE / KERNEL).chmod(0)
     monkeypatch.setattr(kept, "part_of", lambda place: tmp_path / "part")
-    with shared(source, MADE):
+    with other_node(source, MADE):
         # The list is read; then the files are gone.
         shutil.rmtree(source / PLACE / "flashinfer")
         monkeypatch.setattr(compiled, "CACHE", tmp_path / "to")

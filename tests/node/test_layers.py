@@ -9,9 +9,7 @@ import io
 import json
 import os
 import tarfile
-import threading
 from functools import partial
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ import pytest
 from operations.node.copy import fetch, share
 from operations.node.copy.source import Source
 from operations.node.image import layers
+from tests.support.serving import serving
 
 
 def layer_tar(names: dict[str, bytes]) -> bytes:
@@ -136,11 +135,12 @@ def test_a_layer_that_lost_a_file_is_an_error_and_no_wrong_bytes(store: Store) -
         list(made[1])
 
 
+def source(url: str) -> Source:
+    return Source(["127.0.0.1"], int(url.rpartition(":")[2]))
+
+
 def test_any_number_of_layers_can_be_named_to_the_head(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = ThreadingHTTPServer(
-        ("127.0.0.1", 0), partial(share._Handler, share.Shared(["127.0.0.1"], Path(), "tandem/engine:1"))
-    )
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    shared = share.Shared(["127.0.0.1"], Path(), "tandem/engine:1")
     loaded = store.root / "loaded.tar"
     docker = store.root / "docker"
     docker.write_text(f"#!/bin/sh\ncat > {loaded}\n")
@@ -149,11 +149,8 @@ def test_any_number_of_layers_can_be_named_to_the_head(store: Store, monkeypatch
     monkeypatch.setattr(fetch, "docker_root", lambda: store.root)
     others = [hashlib.sha256(b"%d" % number).hexdigest() for number in range(5000)]
     monkeypatch.setattr(layers, "present", lambda: [*others, store.chains[1]])
-    try:
-        answer = fetch._image(Source(["127.0.0.1"], server.server_port))
-    finally:
-        server.shutdown()
-        server.server_close()
+    with serving(partial(share._Handler, shared)) as url:
+        answer = fetch._image(source(url))
     assert answer.get("done"), answer
     with tarfile.open(loaded) as archive:
         assert set(archive.getnames()) == {f"{'a' * 64}.json", f"{store.diffs[0]}.tar", "manifest.json"}
@@ -161,10 +158,8 @@ def test_any_number_of_layers_can_be_named_to_the_head(store: Store, monkeypatch
 
 def test_nobody_but_a_peer_is_given_an_image(store: Store) -> None:
     shared = share.Shared(["192.0.2.1"], Path(), "tandem/engine:1")
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(share._Handler, shared)) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with serving(partial(share._Handler, shared)) as url:
         with pytest.raises(OSError, match=r"without response|Connection"):
-            with Source(["127.0.0.1"], server.server_port).get("/image", told={"have": []}):
+            with source(url).get("/image", told={"have": []}):
                 pass
-        server.shutdown()
     assert store.chains

@@ -22,10 +22,11 @@ from operations.node.engine import answering, probe
 from operations.node.look import status
 from operations.node.unit import brief
 from tests.bench.routing import doors
-from tests.node.desk_double import KEY, DeskDouble, desk, free_port
+from tests.node.desk_double import KEY, DeskDouble, desk
 from tests.node.shipped import part
-from tests.node.test_meet import comes
 from tests.plan.samples import ROOT
+from tests.support.ports import free_port
+from tests.support.waiting import comes
 
 PYTHON = doors.LITELLM.parent / "python"
 pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="no LiteLLM here: `make venv-proxy` installs it")

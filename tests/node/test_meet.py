@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.ports import free_port
+from tests.support.waiting import comes
 
 MEET = Path(__file__).parents[2] / "files/engine/meet.py"
 
@@ -71,16 +72,6 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 def has_started(tmp_path: Path, *ranks: int, within_s: float = 10) -> bool:
     return comes(lambda: all((tmp_path / f"rank-{number}/started").exists() for number in ranks), within_s)
-
-
-def comes(condition: Callable[[], bool], within_s: float = 30) -> bool:
-    """Whether it comes true in time."""
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])

@@ -5,10 +5,8 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-import threading
 import time
 from contextlib import ExitStack
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,9 @@ import pytest
 
 from tests.node.shipped import FILES, load
 from tests.node.test_turn import nobody
+from tests.support.ports import free_port
+from tests.support.serving import Quiet, serving
+from tests.support.waiting import comes
 
 GIB = 1 << 20
 #: `memory.py`, with the kernel's files in a folder of a test's, and less patience.
@@ -59,10 +60,7 @@ class Kernel:
 
     def comes_to_room(self, patience_s: float = 10.0) -> bool:
         """The same, within some seconds."""
-        deadline = time.monotonic() + patience_s
-        while not self.has_room and time.monotonic() < deadline:
-            time.sleep(0.02)
-        return self.has_room
+        return comes(lambda: self.has_room, patience_s)
 
 
 @pytest.fixture
@@ -147,15 +145,12 @@ def test_a_rank_has_room_made_for_it_when_all_have_met_and_not_before(kernel: Ke
 
 
 def test_caches_are_dropped_in_a_load_that_leaves_little_free_and_no_more_when_it_answers(kernel: Kernel) -> None:
-    class Engine(BaseHTTPRequestHandler):
+    class Engine(Quiet):
         def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
+            self.reply()
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    url = nobody()
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/metrics"
     process = beside(kernel, url)
     try:
         assert not kernel.comes_to_room(0.5)
@@ -174,12 +169,9 @@ def test_caches_are_dropped_in_a_load_that_leaves_little_free_and_no_more_when_i
         time.sleep(0.3)
         kernel.forget()
         assert not kernel.comes_to_room(0.5)
-        port = int(url.rstrip("/").rpartition(":")[2].partition("/")[0])
-        with ThreadingHTTPServer(("127.0.0.1", port), Engine) as server:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
+        with serving(Engine, port):
             # It has loaded: nobody looks any more.
             assert process.wait(timeout=20) == 0
-            server.shutdown()
     finally:
         process.kill()
         process.wait()

@@ -34,7 +34,7 @@ from operations.paths import (
     folder_of,
 )
 from tests.node.addressed import DEVICE, WANTED, Followed, Host, Network, follow
-from tests.node.confined import behind, owned, place
+from tests.node.confined import behind, owned, place, placed
 from tests.node.spaces import Space, wire
 from tests.plan.samples import plan
 from tests.support.waiting import until
@@ -50,10 +50,8 @@ SOON_S = 10.0
 
 @pytest.fixture
 def network(tmp_path: Path) -> Iterator[Network]:
-    with place(tmp_path) as folder:
-        made = Followed(folder)
+    with placed(Followed, tmp_path) as made:
         yield made
-        made.end()
 
 
 def move(host: Host, address: str) -> None:
@@ -207,10 +205,8 @@ class Door:
 
 @pytest.fixture
 def door(tmp_path: Path) -> Iterator[Door]:
-    with place(tmp_path) as folder:
-        made = Door(folder)
+    with placed(Door, tmp_path) as made:
         yield made
-        made.end()
 
 
 def test_the_proxy_listens_where_the_interface_is_and_streams_of_another_address_go_on(door: Door) -> None:

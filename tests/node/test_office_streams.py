@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.node.addressed import DEVICE, STREAMS, WANTED, Followed, Host
-from tests.node.confined import place
+from tests.node.confined import placed
 from tests.node.shipped import part
 from tests.node.test_office import Door
 from tests.support.waiting import until
@@ -39,10 +39,8 @@ FIREWALL = (
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
-    with place(tmp_path_factory.mktemp("streams")) as folder:
-        made = Followed(folder)
+    with placed(Followed, tmp_path_factory.mktemp("streams")) as made:
         yield made
-        made.end()
 
 
 def ends(network: Followed, other: Host, act: Callable[[], object]) -> list[float]:
@@ -123,21 +121,17 @@ def test_behind_tandem_s_firewall_and_the_owner_s_they_are_told_as_well(network:
 
 def test_streams_to_an_address_that_the_node_has_no_more(tmp_path: Path) -> None:
     """Its router has given it another one. Nobody would answer at the old one, and a client wait for its time."""
-    with place(tmp_path) as folder:
-        door = Door(folder)
-        try:
-            until(lambda: door.answers("10.0.0.11"), 20)
-            streams = [door.asks(address) for address in ("10.0.0.11", "10.0.0.11", WANTED)]
-            time.sleep(0.5)
-            door.node.run("ip", "addr", "del", "10.0.0.11/24", "dev", DEVICE)
-            door.node.run("ip", "addr", "add", "10.0.0.77/24", "dev", DEVICE)
-            begun = time.monotonic()
-            said = [each.communicate(timeout=30)[0] for each in streams[:2]]
-            print(f"another address: each stream knows after {time.monotonic() - begun:.1f} s", flush=True)
-            assert [each.returncode for each in streams[:2]] == [56, 56], said
-            assert streams[2].wait(30) == 0
-        finally:
-            door.end()
+    with placed(Door, tmp_path) as door:
+        until(lambda: door.answers("10.0.0.11"), 20)
+        streams = [door.asks(address) for address in ("10.0.0.11", "10.0.0.11", WANTED)]
+        time.sleep(0.5)
+        door.node.run("ip", "addr", "del", "10.0.0.11/24", "dev", DEVICE)
+        door.node.run("ip", "addr", "add", "10.0.0.77/24", "dev", DEVICE)
+        begun = time.monotonic()
+        said = [each.communicate(timeout=30)[0] for each in streams[:2]]
+        print(f"another address: each stream knows after {time.monotonic() - begun:.1f} s", flush=True)
+        assert [each.returncode for each in streams[:2]] == [56, 56], said
+        assert streams[2].wait(30) == 0
 
 
 def test_what_a_node_tells_of_its_clients_is_addresses_and_ports() -> None:

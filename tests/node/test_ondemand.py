@@ -14,7 +14,7 @@ from operations.node.look import status
 from tests.node import desk_double
 from tests.node.desk_double import desk, refusal
 from tests.node.shipped import part
-from tests.node.test_meet import comes
+from tests.support.waiting import comes
 
 tenants = part("ondemand", "tenants")
 GIB = 1024

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -14,6 +13,7 @@ from operations.paths import PAGE_SOCKET, PROXY, PROXY_CONFIG, PROXY_RUN, SOCKET
 from tests.node.page_doubles import KEY, Exporter, Page
 from tests.plan.samples import plan
 from tests.support.ports import free_port
+from tests.support.waiting import until_it_listens
 
 
 def asked(url: str, key: str = "") -> tuple[int, str]:
@@ -40,14 +40,8 @@ def test_the_door_sends_it_what_is_its_own_and_says_plainly_where_it_is_dead(tmp
     haproxy = subprocess.Popen(["haproxy", "-W", "-db", "-f", str(tmp_path / "haproxy.cfg")])
     url = f"http://127.0.0.1:{port}"
     try:
-        end = time.monotonic() + 20
-        while True:
-            try:
-                assert asked(f"{url}/tandem/") == (401, "")
-                break
-            except OSError:
-                assert time.monotonic() < end
-                time.sleep(0.1)
+        until_it_listens(port)
+        assert asked(f"{url}/tandem/") == (401, "")
         # No LiteLLM is up here: the service is down, and the page says how it is.
         assert asked(f"{url}/tandem/state.json", KEY)[0] == 200
         assert "<title>Tandem</title>" in asked(f"{url}/tandem", KEY)[1]

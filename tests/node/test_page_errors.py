@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from tests.node.browser import CHROMIUM, Door, browse, text_of
 from tests.node.page_doubles import KEY, Exporter, Page
 from tests.node.shipped import FILES, part
 from tests.plan.samples import plan
+from tests.support.serving import Quiet, Server
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no chromium is here")
 asking, nodes, states = (part("page", name) for name in ("asking", "nodes", "state"))
@@ -22,15 +21,13 @@ KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg":
 Answer = tuple[int, str, str]
 
 
-class Served(ThreadingHTTPServer):
+class Served(Server):
     """The page's own files; what is asked of it as JSON is answered by the test."""
-
-    daemon_threads = True
 
     def __init__(self, answer: Callable[[str], Answer]) -> None:
         self.asked: list[str] = []
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet):
             def do_GET(self) -> None:
                 name = self.path.partition("?")[0].removeprefix("/tandem/") or "index.html"
                 if name.endswith(".json"):
@@ -40,22 +37,10 @@ class Served(ThreadingHTTPServer):
                     file = FILES / "page/static" / name
                     status, body = (200, file.read_text()) if file.exists() else (404, "")
                     kind = KINDS.get(name.rpartition(".")[2], "text/plain")
-                self.send_response(status)
-                self.send_header("Content-Type", kind)
-                self.end_headers()
-                self.wfile.write(body.encode())
-
-            def log_message(self, format: str, *arguments: object) -> None:
-                """Nothing."""
+                self.reply(body.encode(), status, kind)
 
         served = self
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server_port}/tandem/"
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    def end(self) -> None:
-        self.shutdown()
-        self.server_close()
+        super().__init__(Handler)
 
 
 def state(*panels: str) -> Answer:
@@ -84,7 +69,7 @@ ERRORS: dict[str, tuple[Answer, str]] = {
 @pytest.mark.parametrize(("answer", "words"), ERRORS.values(), ids=[*ERRORS])
 def test_an_error_is_told_as_what_it_is(answer: Answer, words: str, tmp_path: Path) -> None:
     served = Served(lambda _: answer)
-    text = text_of(browse(tmp_path, "--dump-dom", served.url))
+    text = text_of(browse(tmp_path, "--dump-dom", f"{served.url}/tandem/"))
     served.end()
     assert words in text and "No answer" not in text, text[:300]
     assert "what is below is old" in text and " since 20" in text, text[:300]
@@ -112,7 +97,7 @@ def test_which_panel_is_shown_when_others_are_listed(
         return state(*lists[min(len(looks), 2) - 1])
 
     served = Served(answer)
-    browse(tmp_path, "--dump-dom", served.url, seconds=40)
+    browse(tmp_path, "--dump-dom", f"{served.url}/tandem/", seconds=40)
     served.end()
     asked = [path.partition("panel=")[2].partition("&")[0] for path in served.asked if "series.json" in path]
     assert asked[:2] == wanted, served.asked

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 import time
 import urllib.error
@@ -16,6 +15,7 @@ import pytest
 from operations.plan.services.panels import dashboard, panels, panels_of
 from tests.node.page_doubles import ANEW_S, Exporter, Page
 from tests.node.shipped import part
+from tests.support.serving import saying
 
 asking, memory, nodes, reading, series = (
     part("page", name) for name in ("asking", "last_hour", "nodes", "reading", "series")
@@ -236,18 +236,9 @@ def test_a_rate_is_not_taken_between_two_clocks(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_an_answer_that_breaks_off_is_none() -> None:
-    server = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        caller, _ = server.accept()
-        caller.recv(4096)
-        caller.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\ntandem_memory_bytes 1\n")
-        caller.close()
-
-    threading.Thread(target=serve, daemon=True).start()
-    with pytest.raises(OSError, match="broke off"):
-        asking.fetched(f"http://127.0.0.1:{server.getsockname()[1]}/", 5)
-    server.close()
+    said = b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\ntandem_memory_bytes 1\n"
+    with saying(said) as url, pytest.raises(OSError, match="broke off"):
+        asking.fetched(f"{url}/", 5)
 
 
 @pytest.fixture

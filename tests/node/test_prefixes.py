@@ -21,9 +21,7 @@ class EngineDouble(Quiet):
     text: ClassVar[str] = ""
 
     def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(self.text.encode())
+        self.reply(self.text.encode())
 
 
 @pytest.fixture

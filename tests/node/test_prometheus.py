@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -24,6 +23,7 @@ from tests.node import receivers, watchers
 from tests.node.receivers import Received
 from tests.plan.samples import plan
 from tests.support.ports import free_port
+from tests.support.serving import Quiet, serving
 from tests.support.waiting import until
 
 #: Waiting that a test can't do.
@@ -97,28 +97,16 @@ def put(folder: Path, program: Program) -> None:
         (folder / name).write_text(content)
 
 
-class exporter:  # noqa: N801
+@contextmanager
+def exporter(said: list[str]) -> Iterator[int]:
     """Serves these lines as metrics; gives its port."""
 
-    def __init__(self, said: list[str]) -> None:
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self.send_response(200)
-                self.end_headers()
-                self.wfile.write("".join(f"{line}\n" for line in said).encode())
+    class Handler(Quiet):
+        def do_GET(self) -> None:
+            self.reply("".join(f"{line}\n" for line in said).encode(), kind="text/plain")
 
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-
-    def __enter__(self) -> int:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return int(self._server.server_address[1])
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    with serving(Handler) as url:
+        yield int(url.rpartition(":")[2])
 
 
 def of(got: Received, name: str, status: str) -> list[tuple[str, str, Any]]:

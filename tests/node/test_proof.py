@@ -31,9 +31,7 @@ def answering(answers: dict[str, Any]) -> Iterator[tuple[str, list[tuple[str, An
             size = int(self.headers.get("Content-Length") or 0)
             asked.append((self.path, json.loads(self.rfile.read(size) or b"null")))
             found = answers.get(self.path)
-            self.send_response(200 if found is not None else 404)
-            self.end_headers()
-            self.wfile.write(json.dumps(found).encode())
+            self.reply(json.dumps(found).encode(), 200 if found is not None else 404)
 
         def do_GET(self) -> None:
             self.do_POST()

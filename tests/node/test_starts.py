@@ -6,9 +6,7 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,8 @@ from operations.node.unit import starts as node_starts
 from operations.plan.engines import ENGINES, starts
 from operations.wire.starts import Phases, Start
 from tests.node.shipped import FILES, part
+from tests.support.serving import Quiet, serving
+from tests.support.waiting import until
 
 STARTS = Path(__file__).parent / "starts"
 REAL = STARTS / "vllm-0.32.0-cpu.jsonl"
@@ -296,20 +296,11 @@ def test_what_was_read_from_disk_is_counted_in_the_load_of_weights_alone() -> No
     assert shipped().paged_in_mib() > 0
 
 
-def answering() -> ThreadingHTTPServer:
+class LoadedDouble(Quiet):
     """An engine that has loaded."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            """Says nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return server
+    def do_GET(self) -> None:
+        self.reply()
 
 
 #: `starts.py` as it lies on a node, with its places in a folder of a test's and a journal that tells what a file has.
@@ -352,21 +343,18 @@ def log(home: Path, *lines: str) -> None:
 
 
 def test_the_program_on_the_node_keeps_a_start_that_came_to_serve(tmp_path: Path) -> None:
-    server = answering()
-    told(tmp_path, url=f"http://127.0.0.1:{server.server_port}/")
-    log(tmp_path, "tandem: waiting for 1 more ranks")
-    running, deadline = on_node(tmp_path, "beside"), time.monotonic() + 30
-    while not (tmp_path / "run/engine.start.json").exists():
-        assert running.poll() is None and time.monotonic() < deadline
-        time.sleep(0.05)
-    time.sleep(0.5)
-    # Whoever answers there is not of this start: its ranks have not met.
-    assert running.poll() is None and not (tmp_path / "starts.json").exists()
-    log(tmp_path, "tandem: waiting for 1 more ranks", "tandem: the container runs")
-    assert running.wait(30) == 0
+    with serving(LoadedDouble) as url:
+        told(tmp_path, url=f"{url}/")
+        log(tmp_path, "tandem: waiting for 1 more ranks")
+        running = on_node(tmp_path, "beside")
+        until((tmp_path / "run/engine.start.json").exists, 30)
+        time.sleep(0.5)
+        # Whoever answers there is not of this start: its ranks have not met.
+        assert running.poll() is None and not (tmp_path / "starts.json").exists()
+        log(tmp_path, "tandem: waiting for 1 more ranks", "tandem: the container runs")
+        assert running.wait(30) == 0
     (kept,) = phases.kept(tmp_path / "starts.json")
     assert (kept["spec"], kept["ended"]) == ("s", "") and not (tmp_path / "run/engine.start.json").exists()
-    server.shutdown()
 
 
 @pytest.mark.parametrize("asked", [False, True], ids=["ended by itself", "asked to stop"])

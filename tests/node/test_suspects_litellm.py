@@ -10,8 +10,6 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +19,12 @@ from operations.paths import PROXY_USER
 from tests.bench.routing import doors
 from tests.node.confined import IS_ROOT, contained, place
 from tests.node.doubles.mortal_double import DIGITS
-from tests.node.litellm_proxy import CHAT, DOUBLES
+from tests.node.litellm_proxy import CHAT
 from tests.node.shipped import part
 from tests.node.strangers import request
+from tests.plan.samples import ROOT
 from tests.support.ports import free_port
+from tests.support.waiting import until_it_listens
 
 pytestmark = pytest.mark.skipif(not doors.LITELLM.exists(), reason="no LiteLLM here: `make venv-proxy` installs it")
 ENGINES = 3
@@ -53,15 +53,11 @@ class Engines:
         """Whoever has died is there again, and out of its cooldown."""
         for port in self.ports:
             if port not in self.running or self.running[port].poll() is not None:
-                argv = [sys.executable, str(DOUBLES / "mortal_double.py"), str(port), str(self.folder / f"{port}.log")]
-                self.running[port] = subprocess.Popen(argv)
+                log = str(self.folder / f"{port}.log")
+                argv = [sys.executable, "-m", "tests.node.doubles.mortal_double", str(port), log]
+                self.running[port] = subprocess.Popen(argv, cwd=ROOT)
         for port in self.ports:
-            end = time.monotonic() + 20
-            while time.monotonic() < end:
-                with suppress(OSError):
-                    HTTPConnection("127.0.0.1", port, timeout=1).connect()
-                    break
-                time.sleep(0.05)
+            until_it_listens(port)
 
     def deaths(self) -> int:
         return self.count("died")

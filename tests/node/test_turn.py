@@ -8,7 +8,6 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +16,9 @@ from pathlib import Path
 import pytest
 
 from tests.node.shipped import FILES
-from tests.support.serving import Quiet, serving
+from tests.support.ports import free_port
+from tests.support.serving import Quiet, saying, serving
+from tests.support.waiting import comes
 
 #: `turn.py` with a place of a test's, and less patience.
 RUN = """
@@ -90,9 +91,7 @@ def engine(status: int = 200, said: bytes = b"") -> Iterator[str]:
 
     class Handler(Quiet):
         def do_GET(self) -> None:
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(said)
+            self.reply(said, status)
 
     with serving(Handler) as url:
         yield f"{url}/metrics"
@@ -100,8 +99,7 @@ def engine(status: int = 200, said: bytes = b"") -> Iterator[str]:
 
 def nobody() -> str:
     """An address at which nothing listens."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return f"http://127.0.0.1:{free.getsockname()[1]}/metrics"
+    return f"http://127.0.0.1:{free_port()}/metrics"
 
 
 def test_the_first_one_goes_on_and_the_other_waits_until_it_has_loaded(node: Node) -> None:
@@ -166,16 +164,8 @@ def test_what_says_that_it_loads_has_not_loaded(node: Node) -> None:
 def test_an_engine_that_speaks_no_http_keeps_nobody_for_ever(node: Node) -> None:
     """Some other program may have taken its port."""
     node.state(A, "active", "running")
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def say() -> None:
-            taken, _ = server.accept()
-            taken.recv(4096)
-            taken.sendall(b"220 mail\r\n")
-            taken.close()
-
-        threading.Thread(target=say, daemon=True).start()
-        node.asks(A, f"http://127.0.0.1:{server.getsockname()[1]}/metrics")
+    with saying(b"220 mail\r\n") as url:
+        node.asks(A, f"{url}/metrics")
         assert node.asks(B) == ""
 
 
@@ -196,14 +186,8 @@ def test_a_rank_that_has_met_nobody_loads_nothing(node: Node, meeting: str | Non
     assert bool(node.asks(B)) == waits
 
 
-def comes(path: Path, text: str, within_s: float = 20) -> bool:
-    """Whether a file has this text in time."""
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        if path.exists() and path.read_text() == text:
-            return True
-        time.sleep(0.05)
-    return False
+def comes_to_have(path: Path, text: str, within_s: float = 20) -> bool:
+    return comes(lambda: path.exists() and path.read_text() == text, within_s)
 
 
 def test_a_rank_has_its_turn_when_all_are_there_and_nobody_else_loads(node: Node) -> None:
@@ -213,12 +197,12 @@ def test_a_rank_has_its_turn_when_all_are_there_and_nobody_else_loads(node: Node
     node.state(B, "active", "running")
     with node.beside(B, nobody()) as (mark, given):
         mark.write_text('{"met": false, "missing": [1]}')
-        assert not comes(given, "7", 1)
+        assert not comes_to_have(given, "7", 1)
         # Nobody waits for a rank that has met nobody; it waits for whoever loads.
         mark.write_text('{"met": false, "missing": [], "asks": "7"}')
-        assert not comes(given, "7", 1)
+        assert not comes_to_have(given, "7", 1)
         node.state(A, "failed", "failed")
-        assert comes(given, "7")
+        assert comes_to_have(given, "7")
         node.state(A, "activating", "start-pre")
         assert node.asks(A, url) == LOADS.replace(A, B)
         # It has lost another rank before it began: its turn is over, and it has to ask anew.
@@ -226,7 +210,7 @@ def test_a_rank_has_its_turn_when_all_are_there_and_nobody_else_loads(node: Node
         assert node.asks(A, url) == ""
         node.state(A, "active", "running")
         mark.write_text('{"met": false, "missing": [], "asks": "8"}')
-        assert not comes(given, "8", 1)
+        assert not comes_to_have(given, "8", 1)
 
 
 def test_what_gives_a_rank_its_turn_ends_when_it_loads(node: Node) -> None:
@@ -239,9 +223,9 @@ def test_what_gives_a_rank_its_turn_ends_when_it_loads(node: Node) -> None:
 
 def test_a_rank_has_no_turn_while_memory_is_short(node: Node) -> None:
     with node.beside(B, nobody(), mib=1 << 30) as (mark, given):
-        assert comes(given, "")
+        assert comes_to_have(given, "")
         mark.write_text('{"met": false, "missing": [], "asks": "7"}')
-        assert not comes(given, "7", 1)
+        assert not comes_to_have(given, "7", 1)
         # It has not even asked for it.
         assert not node.place.exists()
 

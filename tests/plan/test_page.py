@@ -197,3 +197,14 @@ def test_every_file_of_a_node_ends_with_its_last_line() -> None:
         for program in of.services.values():
             for file in program.files if program else ():
                 assert file.content.endswith("\n"), file.path
+
+
+def test_cards_show_the_figures_that_the_state_tells() -> None:
+    """A key that only one of the two knows is shown as not known, or never."""
+    tell, state = (FILES / "page/static/tell.js").read_text(), part("page", "state")
+    shown = {
+        name: set(re.findall(r'^  \["(\w+)", ', rows, re.MULTILINE))
+        for name, rows in re.findall(r"^const (NODE|MODEL) = \[\n(.*?)^\];", tell, re.MULTILINE | re.DOTALL)
+    }
+    # When the plan was served is told for programs alone.
+    assert shown == {"NODE": state._NODE.keys() - {"served_at"}, "MODEL": {*state._MODEL}}

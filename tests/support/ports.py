@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import suppress
 
 
 def free_port() -> int:
@@ -25,3 +26,10 @@ def free_ports(count: int) -> int:
         except OSError:
             continue
     raise AssertionError("no free ports")
+
+
+def listens(port: int) -> bool:
+    """Whether somebody takes a connection there."""
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False

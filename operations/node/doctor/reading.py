@@ -21,7 +21,11 @@ LEAST = 64 << 20
 
 
 def main(store: Path) -> Reading:
-    """`gb_s` of the largest model file (`file`), and the `disk` under it; {}: no file, or no way around the cache."""
+    """How fast the largest model file of a store is read from its disk, which takes SECONDS at the most.
+
+    Returns `gb_s` (10^9 bytes a second), the `file` and the `disk` under it. {}: no file has LEAST bytes, or the page
+    cache can't be passed by.
+    """
     files = [path for path in store.glob("models--*/blobs/*") if path.is_file()]
     largest = max(files, key=lambda path: path.stat().st_size, default=None)
     if largest is None or largest.stat().st_size < LEAST:

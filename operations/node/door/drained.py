@@ -63,7 +63,11 @@ def main(
 
 
 def say(admin: str, word: str) -> bool:
-    """Whether HAProxy has taken a word on its socket."""
+    """Give HAProxy a command (`set server litellm/litellm-a state drain`) on its admin socket `admin`.
+
+    Returns whether HAProxy took it: it answers such commands with an empty line, and a refusal with words. False also
+    where it does not answer within WORD_S seconds (HAProxy's management guide, "Unix Socket commands").
+    """
     said = _told(admin, word)
     return said is not None and not said.strip()
 

@@ -184,7 +184,12 @@ class Door:
             server.close()
 
     def wait(self, expected: set[tuple[str, str, int]], end: float) -> set[str]:
-        """Of (whose address, own address, port): addresses of those who should have come, and have not until then."""
+        """Wait until all of `expected` have connected, until `end` (time.monotonic()) at the latest.
+
+        Each is (its address, own address, port). Where another program has that port, nobody is waited for.
+
+        Returns the addresses of those who have not come.
+        """
         here = {each for each in expected if each[1:] in self._listening}
         with self._changed:
             self._changed.wait_for(lambda: here <= self._seen, max(end - time.monotonic(), 0))

@@ -54,7 +54,9 @@ class Hole:
 
     @property
     def remedy(self) -> str:
-        """What helps, by where the part comes from."""
+        """What closes the hole, as a phrase with its commands. For the engine's image that is another recipe, for the
+        proxy's and the controller a pin to raise, for a node an upgrade.
+        """
         newer = f"{self.part.title} {self.fixed}" + ("" if "after" in self.fixed else " or newer")
         if self.fixed == "not known":
             newer = f"a newer {self.part.title}"

@@ -35,7 +35,9 @@ class Subject:
 
 
 def subject(recipe: Recipe) -> Subject:
-    """What a recipe says that its model can be asked."""
+    """What the questions about answers have to know of a recipe's model: its served name, the tokens of its context,
+    whether its words are noise, and why it can't be asked which questions (`lacks`).
+    """
     runs = ENGINES[recipe.engine]
     lacks = dict(runs.lacks(recipe))
     if recipe.answers != "chat":

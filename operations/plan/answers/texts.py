@@ -84,7 +84,9 @@ def call(arguments: Json) -> Json:
 
 
 def tools(*names: str, strict: bool = False) -> list[Json]:
-    """Tools in OpenAI's form. `strict`: the engine is told to hold arguments to their schema."""
+    """These tools as `tools` of a request in OpenAI's chat API. `strict`: the engine is told to hold arguments to their
+    schema. Raises KeyError for a name that TOOLS lacks.
+    """
     more = {"strict": True} if strict else {}
     return [
         {

@@ -38,7 +38,7 @@ class ServedModel:
 
     @property
     def unit(self) -> str:
-        """Its engine's unit, and the container of it, on each of its nodes."""
+        """Name of the engine's systemd unit, which its container has too; the same on each of its nodes."""
         return unit_of(self.name)
 
     @property

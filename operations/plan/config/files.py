@@ -15,9 +15,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 FILES = Path(__file__).parents[3] / "files"
 NODE = Path(__file__).parents[2] / "node"
 
-_templates = Environment(
-    loader=FileSystemLoader(FILES), undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True
-)
+#: Where what lands on nodes is looked for.
+SHIPPED = FileSystemLoader(FILES)
+
+_templates = Environment(loader=SHIPPED, undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
 _templates.filters["shell"] = shlex.quote
 
 
@@ -49,15 +50,18 @@ class File:
 
 
 def render(template: str, **values: Any) -> str:
-    """A template of files/, rendered; a name that is not given is an error."""
+    """A template of files/ (`guard/tandem-guard.service.j2`), rendered with these values.
+
+    Raises TemplateNotFound where there is none, UndefinedError for a value that it names and is not given (Jinja's).
+    """
     return _templates.get_template(template).render(**values)
 
 
 def as_is(name: str) -> str:
     """A file of files/ that is shipped without rendering. Its last line ends: what goes to a node through pyinfra's
-    standard input does, and would differ from its plan at each deploy.
+    standard input does, and would differ from its plan at each deploy. Raises TemplateNotFound where there is none.
     """
-    text = (FILES / name).read_text()
+    text, *_ = SHIPPED.get_source(_templates, name)
     return text if text.endswith("\n") or not text else f"{text}\n"
 
 

@@ -83,7 +83,7 @@ class Knobs(KnobFields):
     @field_validator("models", mode="before")
     @classmethod
     def _by_name(cls, models: Any) -> Any:
-        if not has_models(models):
+        if not are_models(models):
             raise ValueError('expected models by their names: {"chat": {"recipe": ...}}')
         return models
 
@@ -279,11 +279,11 @@ def _listed(names: Any, pattern: str) -> tuple[Any, ...] | None:
     return tuple(words) if fits else None
 
 
-def has_models(models: Any) -> bool:
-    """Whether it can be what `models` says: names, and words of each."""
-    return isinstance(models, dict) and all(
+def are_models(value: Any) -> bool:
+    """Whether a value has the form of the knob `models`: names of models, each with a mapping of texts to values."""
+    return isinstance(value, dict) and all(
         isinstance(name, str) and isinstance(words, dict) and all(isinstance(word, str) for word in words)
-        for name, words in models.items()
+        for name, words in value.items()
     )
 
 

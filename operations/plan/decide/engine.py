@@ -65,7 +65,9 @@ def retire(seen: Seen, name: str) -> Actions:
 
 
 def start(seen: Seen, name: str) -> Actions:
-    """Start what is not running, and does not wait for somebody to ask for its model."""
+    """Actions that start engines of a node: each that is not up, but for models on demand. Their units lose their start
+    at boot instead, since another program starts them. One `Nothing` where all run.
+    """
     found, actions = seen.look(name), list[Action]()
     for model in seen.plan.on(name):
         if model.is_on_demand:

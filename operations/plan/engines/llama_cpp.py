@@ -207,7 +207,7 @@ class LlamaCpp:
         return ["--ulimit", "memlock=-1"]
 
     def step_tokens(self, recipe: Recipe) -> int:
-        """A batch of a prompt."""
+        """`batch-size`: a prompt is computed in such batches. Where no flag says it, llama.cpp's default."""
         return count(recipe.flag("batch-size")) or _BATCH
 
     def context_tokens(self, recipe: Recipe) -> int:

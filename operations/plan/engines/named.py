@@ -88,7 +88,10 @@ def by_name(recipe: Recipe) -> Answers | None:
 
 
 def attached_name(text: str) -> str:
-    """Under which name a file beside the recipe is kept; empty for a path of the container."""
+    """The name under which a file of a flag is kept beside the recipe: that of `./its/chat.jinja` is chat.jinja.
+
+    Empty for a path that begins with `/` or `~`: it is one of the container's.
+    """
     return "" if text.startswith(("/", "~")) else text.rpartition("/")[2]
 
 

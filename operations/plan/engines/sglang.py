@@ -295,7 +295,7 @@ class SgLang:
         return _tokens(recipe) or CONTEXT_TOKENS
 
     def drafts(self, recipe: Recipe) -> bool:
-        """By `speculative-algorithm`."""
+        """Whether tokens are drafted: `speculative-algorithm` names how."""
         return recipe.flag("speculative-algorithm") is not None
 
     def memory(self, recipe: Recipe) -> Memory:

@@ -44,7 +44,9 @@ def too_long() -> Beyond:
 
 
 def check_words(recipe: Recipe) -> None:
-    """Raises Beyond for more flags, or longer ones, than an engine has, and for words that no parser comes through."""
+    """Raises Beyond for a recipe with more than FLAGS flags, a flag's name of more than FLAG_CHARACTERS characters, or
+    more than JSON_DEPTH brackets in each other in a word or a variable: parsers recurse there.
+    """
     if len(recipe.flags) > FLAGS or any(len(each.name) > FLAG_CHARACTERS for each in recipe.flags):
         raise Beyond(
             f"it has more than {FLAGS} flags, or one of more than {FLAG_CHARACTERS} characters", "give those it needs"

@@ -97,7 +97,9 @@ class Model(Strict):
 
     @property
     def key(self) -> str:
-        """By what programs on nodes say how it is. Two quants may be of one revision."""
+        """What node programs call it in answers: `models--ORG--NAME@REVISION` (or `@none`), and its files' patterns,
+        since two quants may be of one revision.
+        """
         return " ".join((self.at, *self.files))
 
     @property

@@ -26,7 +26,11 @@ _REASONS = {
 
 
 def read_text(path: Path) -> str:
-    """The file's text; raises NoRecipe for what is no file, Refusal for what can't be read or is too large."""
+    """The text of a recipe's file, without a byte order mark.
+
+    Raises NoRecipe where there is a folder or a device. Raises Refusal for a file that can't be read, has more than
+    FILE_KIB KiB, or is not UTF-8.
+    """
     try:
         found = path.stat()
         what = next((name for is_kind, name in _KINDS if is_kind(found.st_mode)), "")

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
-
-from operations.paths import ETC, FALLBACK, folder_of, unit_file
+from operations.paths import FALLBACK
 from operations.plan.cluster.addresses import engine_url
 from operations.plan.cluster.nodes import Node, rails_between
 from operations.plan.cluster.served_model import ServedModel
-from operations.plan.config.files import File, as_is, render
 from operations.plan.config.knobs import Knobs
 from operations.plan.config.refusal import Finding, Refusal
 from operations.plan.recipes.recipe import Recipe
 from operations.plan.services.contract import Contract, Start
 from operations.plan.services.engine_service import alone_files
-from operations.plan.services.service import SPEC, Program, Service, seal_program
+from operations.plan.services.service import Program, Service, python_program
 from operations.wire.specs import FallbackSpec
-
-_PARTS = ("fallback", "others", "under_way")
 
 
 def check_fallback(recipe: Recipe, knobs: Knobs) -> None:
@@ -32,7 +27,6 @@ def fallback(model: ServedModel, node: Node, engine: Service) -> Program | None:
     knobs = model.knobs
     if not knobs.falls_back:
         return None
-    folder = folder_of(FALLBACK)
     wanted: FallbackSpec = {
         "rank": node.place,
         "ranks": [{"name": rank.name, "address": rank.fabric} for rank in model.nodes],
@@ -44,14 +38,7 @@ def fallback(model: ServedModel, node: Node, engine: Service) -> Program | None:
         "after_s": knobs.fallback_after,
         "returns": knobs.fallback_returns,
     }
-    unit = render("fallback/tandem-fallback.service.j2", etc=ETC, spec=SPEC)
-    files = [
-        *(File(f"{folder}/{part}.py", as_is(f"fallback/{part}.py")) for part in _PARTS),
-        File(f"{folder}/fallback.json", json.dumps(wanted, indent=1) + "\n"),
-        *alone_files(model, node),
-        File(unit_file(FALLBACK), unit),
-    ]
-    return seal_program(FALLBACK, files)
+    return python_program(FALLBACK, wanted, ("others", "under_way"), alone_files(model, node))
 
 
 def standby_urls(model: ServedModel) -> list[str]:

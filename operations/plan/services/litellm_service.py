@@ -32,8 +32,8 @@ def config_of(unit: str) -> str:
     return f"{folder_of(unit)}/config.yaml"
 
 
-def server(unit: str) -> str:
-    """What the proxy calls it: its backend, and its name there."""
+def haproxy_name(unit: str) -> str:
+    """What HAProxy's configuration and its admin socket call a LiteLLM, `BACKEND/SERVER`: `litellm/litellm-a`."""
     return f"litellm/{unit.removeprefix('tandem-')}"
 
 
@@ -80,7 +80,7 @@ def litellm_service(knobs: Knobs, models: Sequence[Behind], unit: str) -> Servic
         user=PROXY_USER,
         folder=folder,
         admin=ADMIN,
-        server=server(unit),
+        server=haproxy_name(unit),
     )
     service = render("litellm/tandem-litellm.service.j2", unit=unit, letter=unit[-1].upper(), folder=folder, spec=SPEC)
     files = [

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
 import yaml
 
-from operations.paths import ETC, EXPORTER, PAGE, PROXY_ASKED, TLS, folder_of, unit_file
+from operations.paths import EXPORTER, PAGE, PROXY_ASKED, TLS, folder_of
 from operations.plan.cluster.addresses import engine_url
 from operations.plan.cluster.nodes import Node
 from operations.plan.cluster.served_model import ServedModel
-from operations.plan.config.files import FILES, File, as_is, node_program, render
+from operations.plan.config.files import FILES, File, node_program
 from operations.plan.config.knobs import Knobs
 from operations.plan.engines import ENGINES
 from operations.plan.services.contract import Contract, Start
 from operations.plan.services.engine_service import STARTS
-from operations.plan.services.service import SPEC, Program, Service, seal_program
+from operations.plan.services.service import Program, Service, python_program
 from operations.wire import Json
 from operations.wire.specs import ExporterSpec, OnDemand, Passed
 
-_PARTS = ("background_call", "exporter", "facts", "happened", "machine", "passed", "text")
+_PARTS = ("background_call", "facts", "happened", "machine", "passed", "text")
 #: Of HAProxy's own some thousand lines: who asks, how long it takes, what is answered, which LiteLLM is up.
 _OF_PROXY = (
     r"haproxy_(frontend|backend)_(current_sessions|bytes_(in|out)_total|http_(requests|responses)_total)$"
@@ -73,17 +72,11 @@ def exporter(
         },
         "passed": passed,
     }
-    unit = render(
-        "exporter/tandem-exporter.service.j2", etc=ETC, spec=SPEC, gpu=any(each.recipe.needs.gpu for each, _ in models)
-    )
-    files = [
-        *(File(f"{folder}/{part}.py", as_is(f"exporter/{part}.py")) for part in _PARTS),
+    more = [
         File(f"{folder}/speaking.py", node_program("door/speaking.py")),
         File(f"{folder}/phases.py", node_program("unit/phases.py")),
-        File(f"{folder}/exporter.json", json.dumps(wanted, indent=1) + "\n"),
-        File(unit_file(EXPORTER), unit),
     ]
-    return seal_program(EXPORTER, files)
+    return python_program(EXPORTER, wanted, _PARTS, more, gpu=any(each.recipe.needs.gpu for each, _ in models))
 
 
 def rests(model: ServedModel) -> OnDemand:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from operations.paths import ADVICE, ETC, PAGE, PAGE_SOCKET, PROXY_KEY, PROXY_USER, folder_of, unit_file
+from operations.paths import ADVICE, PAGE, PAGE_SOCKET, PROXY_KEY, PROXY_USER, folder_of
 from operations.plan.cluster.nodes import Node
 from operations.plan.cluster.served_model import ServedModel
-from operations.plan.config.files import File, as_is, render
+from operations.plan.config.files import File, as_is
 from operations.plan.config.knobs import Knobs
 from operations.plan.services.contract import Context, Contract, Start
 from operations.plan.services.monitoring import rests, targets
 from operations.plan.services.panels import panels_of
-from operations.plan.services.service import SPEC, Program, seal_program
+from operations.plan.services.service import Program, python_program
 from operations.wire.specs import PageSpec
 
 #: Where clients find it, behind the proxy's URL.
 ROOT = "/tandem"
 _PARTS = (
-    *("advice", "answers", "asking", "figures", "handed", "keyed", "last_hour", "node_events", "nodes", "page"),
+    *("advice", "answers", "asking", "figures", "handed", "keyed", "last_hour", "node_events", "nodes"),
     *("reading", "series", "state", "words"),
 )
 #: What a browser gets.
@@ -36,7 +35,7 @@ def page(
     """The page of a node that serves; None: nobody wants one. `models`: all of them, each with its spec."""
     if knobs.monitoring == "off":
         return None
-    folder, at = folder_of(PAGE), targets(knobs, {each.name: each.fabric for each in serving})
+    at = targets(knobs, {each.name: each.fabric for each in serving})
     wanted: PageSpec = {
         "socket": PAGE_SOCKET,
         "asked_by": [0, PROXY_USER],
@@ -62,21 +61,15 @@ def page(
         "panels": panels_of(dict.fromkeys(each.recipe.engine for each, _ in models)),
         "static": list(STATIC),
     }
-    unit = render(
-        "page/tandem-page.service.j2",
-        etc=ETC,
-        spec=SPEC,
+    return python_program(
+        PAGE,
+        wanted,
+        _PARTS,
+        [File(f"{folder_of(PAGE)}/{name}", as_is(f"page/static/{name}")) for name in STATIC],
         key=PROXY_KEY,
         run=str(Path(PAGE_SOCKET).parent.relative_to("/run")),
         asks=[f"{each.fabric}/32" for each in serving],
     )
-    files = [
-        *(File(f"{folder}/{part}.py", as_is(f"page/{part}.py")) for part in _PARTS),
-        *(File(f"{folder}/{name}", as_is(f"page/static/{name}")) for name in STATIC),
-        File(f"{folder}/page.json", json.dumps(wanted, indent=1, ensure_ascii=False) + "\n"),
-        File(unit_file(PAGE), unit),
-    ]
-    return seal_program(PAGE, files)
 
 
 def _joined(knobs: Knobs) -> str:

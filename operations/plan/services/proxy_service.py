@@ -32,7 +32,7 @@ from operations.plan.recipes.images import proxy_image
 from operations.plan.recipes.recipe import Recipe
 from operations.plan.services.contract import Contract, Removal, Start
 from operations.plan.services.litellm import REQUEST_S, TIMEOUT_S
-from operations.plan.services.litellm_service import listens, pulse, server
+from operations.plan.services.litellm_service import haproxy_name, listens, pulse
 from operations.plan.services.page import ROOT as PAGE_ROOT
 from operations.plan.services.proxy import bind_addresses, in_url, kept_url, shared_url
 from operations.plan.services.proxy_memory import bounded, container_id, memory
@@ -135,7 +135,7 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
         certificate="" if knobs.tls == "off" else "/tls/proxy.pem",
         body_bytes=knobs.proxy_body_mib << 20,
         requests=knobs.proxy_requests,
-        processes=[(server(unit).partition("/")[2], listens(unit), pulse(unit)) for unit in LITELLM],
+        processes=[(haproxy_name(unit).partition("/")[2], listens(unit), pulse(unit)) for unit in LITELLM],
     )
     ready = render(
         "proxy/ready.sh.j2",

@@ -46,17 +46,23 @@ def seal_program(unit: str, files: Sequence[File]) -> Program:
 
 
 def python_program(
-    unit: str, settings: Mapping[str, object], parts: Sequence[str] = (), more: Sequence[File] = ()
+    unit: str,
+    settings: Mapping[str, object],
+    parts: Sequence[str] = (),
+    more: Sequence[File] = (),
+    **unit_values: object,
 ) -> Program:
     """A program of files/NAME, NAME being what follows `tandem-`: NAME.py with its `parts`, `more` files beside them,
-    NAME.json with its settings, and its unit.
+    NAME.json with its settings, and its unit, rendered with `unit_values`.
+
+    Raises TemplateNotFound for a file that files/NAME lacks, UndefinedError for a value that the unit lacks (Jinja's).
     """
     folder, name = folder_of(unit), unit.removeprefix("tandem-")
     files = [
         *(File(f"{folder}/{part}.py", as_is(f"{name}/{part}.py")) for part in (name, *parts)),
         *more,
-        File(f"{folder}/{name}.json", json.dumps(settings, indent=1) + "\n"),
-        File(unit_file(unit), render(f"{name}/{unit}.service.j2", etc=ETC, spec=SPEC)),
+        File(f"{folder}/{name}.json", json.dumps(settings, indent=1, ensure_ascii=False) + "\n"),
+        File(unit_file(unit), render(f"{name}/{unit}.service.j2", etc=ETC, spec=SPEC, **unit_values)),
     ]
     return seal_program(unit, files)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
+from pathlib import Path
 
-print(f"started from {sys.argv[1]}", flush=True)
+print(json.loads(Path(__file__).with_name("beacon.json").read_text())["says"], sys.argv[1], flush=True)
 signal.pause()

@@ -1,4 +1,5 @@
-"""An engine as LiteLLM sees vLLM: `engine_double.py PORT`. It says what a request cost, and repeats what it refuses.
+"""An engine as LiteLLM sees vLLM: `python -m tests.node.doubles.engine_double PORT`. It says what a request cost, and
+repeats what it refuses.
 
 A stream has as many pieces as max_tokens; a prompt that begins with `slow` waits between them, `break` ends in the
 middle, `wrong` is refused in vLLM's words, which quote the prompt.
@@ -9,14 +10,16 @@ from __future__ import annotations
 import json
 import sys
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
+
+from tests.support.serving import Quiet
 
 #: Tokens of every prompt, as this engine counts them.
 PROMPT = 1000
 
 
-class EngineDouble(BaseHTTPRequestHandler):
+class EngineDouble(Quiet):
     """One request."""
 
     protocol_version = "HTTP/1.1"
@@ -27,7 +30,7 @@ class EngineDouble(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """A chat, a completion, a vector or a rank."""
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        asked = self.sent()
         tokens = asked.get("max_tokens") or 8
         usage = {"prompt_tokens": PROMPT, "completion_tokens": tokens, "total_tokens": PROMPT + tokens}
         if not isinstance(asked.get("messages", []), list):
@@ -87,15 +90,7 @@ class EngineDouble(BaseHTTPRequestHandler):
 
     def answer(self, status: int, said: Any) -> None:
         """JSON."""
-        body = json.dumps(said).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing."""
+        self.reply(json.dumps(said).encode(), status)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 At `core poison` its server lives on for a moment and says that its core has died. What others ask it answers with
 sixteen digits, and goes on where it is told to.
 
-Runs as `mortal_double.py PORT LOG`: LOG gets a line for each request, and one for each death.
+Runs as `python -m tests.node.doubles.mortal_double PORT LOG`: LOG gets a line for each request, and one for each death.
 """
 
 from __future__ import annotations
@@ -11,36 +11,38 @@ import json
 import os
 import sys
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
+
+from tests.support.serving import Quiet
 
 DIGITS = "0123456789abcdef"
 PIECE_S = 0.15
 
 
-class MortalDouble(BaseHTTPRequestHandler):
+class MortalDouble(Quiet):
     """Three protocols, streamed and not."""
 
     is_dead = False
 
     def do_GET(self) -> None:
         """Its health."""
-        self.say(503 if MortalDouble.is_dead else 200, b"")
+        self.reply(status=503 if MortalDouble.is_dead else 200)
 
     def do_POST(self) -> None:
         """One answer, or the end of it."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         asked = json.loads(body)
         if "tokenize" in self.path:
-            self.say(200, json.dumps({"count": len(asked["prompt"])}).encode())
+            self.reply(json.dumps({"count": len(asked["prompt"])}).encode())
             return
         note(f"asked {'poison' if b'poison' in body else 'well'}")
         time.sleep(PIECE_S)
         if MortalDouble.is_dead:
-            self.say(500, b'{"error": {"message": "EngineDeadError", "code": 500}}')
+            self.reply(b'{"error": {"message": "EngineDeadError", "code": 500}}', 500)
         elif b"core poison" in body:
             MortalDouble.is_dead = True
-            self.say(500, b'{"error": {"message": "EngineDeadError", "code": 500}}')
+            self.reply(b'{"error": {"message": "EngineDeadError", "code": 500}}', 500)
             die()
         elif b"poison" in body and b"slow poison" not in body:
             die()
@@ -48,7 +50,7 @@ class MortalDouble(BaseHTTPRequestHandler):
             self.stream(asked, b"slow poison" in body)
         else:
             time.sleep(len(DIGITS) * PIECE_S)
-            self.say(200, json.dumps({"choices": [{"message": {"content": DIGITS}}]}).encode())
+            self.reply(json.dumps({"choices": [{"message": {"content": DIGITS}}]}).encode())
 
     def stream(self, asked: dict[str, Any], dies: bool) -> None:
         """Piece by piece."""
@@ -68,16 +70,6 @@ class MortalDouble(BaseHTTPRequestHandler):
     def event(self, choice: dict[str, Any]) -> None:
         self.wfile.write(b"data: " + json.dumps({"id": "one", "choices": [choice]}).encode() + b"\n\n")
         self.wfile.flush()
-
-    def say(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing."""
 
 
 def note(what: str) -> None:
