@@ -93,7 +93,8 @@ def _alone(measured: Measured, rows: Rows) -> Verdict:
     most = max(rows.users)
     gets = _gets(measured, rows)
     columns = _columns(gets)
-    said = ", ".join(f"{word} {cell}" for word, cell in zip(columns, _cells(gets, most, name), strict=True))
+    pairs = zip(columns, _cells(gets, most, name), strict=True)
+    said = ", ".join(f"{cell} {word}" if word.startswith("tok/s") else f"{word} {cell}" for word, cell in pairs)
     return Verdict(
         f"One setup was measured ({name}): there is nothing to choose between. {users(most)}: {said}.",
         'tandem bench --topologies "solo cluster replicas"',
@@ -118,14 +119,15 @@ def _line(rows: Rows, count: int, who: Ahead, gets: Sequence[Rows]) -> Line:
         gain = f"{abs(who.by):.0%} {word} than {next_}"
     if len(who.names) == 1:
         return Line(count, run, cells, gain, f"sure ({of})", True)
-    # That the others are behind is sure: what is open is which of those that are named.
-    between = "between them " if gain else ""
     if who.more is None and repeats == 1:
         # One number has no spread: nothing says that two are the same.
-        return Line(count, run, cells, gain, f"{between}too few repeats to tell: there is one", False)
-    if who.more is None:
-        return Line(count, run, cells, gain, f"{between}no difference to be seen ({of})", True)
-    return Line(count, run, cells, gain, f"{between}too few repeats to tell: {who.more} more", False)
+        open_, is_sure = "too few repeats to tell: there is one", False
+    elif who.more is None:
+        open_, is_sure = f"no difference to be seen ({of})", True
+    else:
+        open_, is_sure = f"too few repeats to tell: {who.more} more", False
+    # That the others are behind is sure: what is open is which of those that are named.
+    return Line(count, run, cells, gain, f"which one: {open_}" if gain else open_, is_sure)
 
 
 def _cells(gets: Sequence[Rows], count: int, name: str) -> tuple[str, ...]:

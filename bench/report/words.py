@@ -28,8 +28,9 @@ def besides(measured: Measured) -> list[str]:
 
 def _bounds(measured: Measured) -> str:
     """What the answer holds for, and what says more."""
-    asked = (each for step in measured.steps if not step.is_known for each in measured.requests[step.name])
-    most = max((each.prompt_tokens or 0 for each in asked), default=0)
+    steps = [step for step in measured.steps if not step.is_known]
+    told = (each.prompt_tokens or 0 for step in steps for each in measured.requests[step.name])
+    most = max((step.prompt_tokens or 0 for step in steps), default=0) or max(told, default=0)
     of = f", with prompts up to {most:,} tokens" if most else ""
     said = f"All of it is measured{of}. Longer prompts may turn it: `tandem bench --profile long` measures them"
     tokens = _context(measured.run.recipe)

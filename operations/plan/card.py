@@ -45,8 +45,9 @@ def card(plan: Plan, key: str, address: str = "", login: str = "") -> list[str]:
     rows = [("where", f"{url}/v1"), ("", _reach(knobs.proxy_bind, head))]
     if knobs.proxy_bind == "loopback":
         port = knobs.proxy_port
-        rows.append(("", 'for your network: proxy_bind = "management" in group_data/all.py, tandem apply'))
-        rows.append(("", f"for one other machine, there: ssh -N -L {port}:127.0.0.1:{port} {login or head}"))
+        rows.append(("", 'for your network: proxy_bind = "management" in group_data/all.py,'))
+        rows.append(("", "then tandem apply"))
+        rows.append(("", f"on another machine: ssh -N -L {port}:127.0.0.1:{port} {login or head}"))
     rows.append(("model", ", ".join(names)))
     rows.append(("key", key or "`tandem endpoint` shows it"))
     rows.append(("try it", _curl(url, key, names[0], knobs.tls == "self")))

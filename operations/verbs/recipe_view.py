@@ -119,7 +119,7 @@ def one(recipe: Recipe, lines: Sequence[str], chosen: str = "") -> Iterator[str]
     """All that is known of a recipe; `lines`: what the lint says of it; `chosen`: how an owner chooses it, where that
     is not its name.
     """
-    costs = _cost(recipe)
+    costs, requests = _cost(recipe), _at_once(recipe)
     for pick in PICKS:
         if pick.recipe == recipe.name:
             yield f"{recipe.name}: the pick for {pick.title} ({pick.why})"
@@ -139,7 +139,7 @@ def one(recipe: Recipe, lines: Sequence[str], chosen: str = "") -> Iterator[str]
         "disk": f"{costs.disk_gb:.0f} GB on each node",
         "memory": f"GiB free on each node before a start: {'; '.join(free(recipe))}",
         "context": f"{_context(recipe)} tokens of question and answer together",
-        "at once": f"{_at_once(recipe)} requests on each engine",
+        "at once": f"{requests} requests on each engine" if requests.isdigit() else "as many requests as its release lets in",
         "Hub login": {"no": "none", "yes": "the Hub wants one: the knob hub_token_file"}.get(
             token(recipe), "not known whether the Hub wants one"
         ),
@@ -152,7 +152,8 @@ def one(recipe: Recipe, lines: Sequence[str], chosen: str = "") -> Iterator[str]
     yield from (f"  {line}" for line in lines)
     chosen = chosen or recipe.name
     if recipe.needs.gpu:
-        yield f'Choose it: tandem init --model {shlex.quote(chosen)}, or recipe = "{chosen}" in group_data/all.py'
+        yield f"Choose it: tandem init --model {shlex.quote(chosen)}"
+        yield f'  or recipe = "{chosen}" in group_data/all.py'
     else:
         yield "It is the lab's own: no Spark is deployed with it"
 

@@ -66,7 +66,9 @@ def main(folder: str = "", name: str = "") -> int:
     if folder:
         _judge(console, place)
         return 0
-    console.print("Begin with one of these:", recipe_view.picks(), "", *recipe_view.shown(console, recipe_table.shipped()))
+    shown = recipe_view.shown(console, recipe_table.shipped())
+    for part in ("Begin with one of these:", recipe_view.picks(), "", *shown):
+        console.print(part)
     return 0
 
 

@@ -32,21 +32,20 @@ def status_table(answers: dict[str, Status], absent: Sequence[str] = ()) -> None
     rows = [(name, row) for name, answer in answers.items() for row in answer["rows"] or [_NOTHING]]
     whole = _table(rows, COLUMNS)
     needed = console.measure(whole, options=console.options.update(max_width=PIPE)).maximum
+    below = [f"\n{line}" for line in absent]
+    for name, row in rows:
+        below += [f"\n{name} {row['unit']}: {said}" for said in (row.get("start"), row.get("why")) if said]
+    for name, answer in answers.items():
+        if old := answer["old_images"]:
+            named = ", ".join(f"{image['name']} ({image['mb']:,} MB)" for image in old)
+            below.append(f"\n{name}: neither the plan nor a unit needs {named}; `tandem prune` removes such images")
     if needed <= console.width:
         console.print(whole)
     else:
         console.print(_table([(name, _shorter(row)) for name, row in rows], NARROW))
-        console.print("", *_runs(rows), sep="\n")
-    for line in absent:
-        print(f"\n{line}")
-    for name, row in rows:
-        for said in (row.get("start"), row.get("why")):
-            if said:
-                print(f"\n{name} {row['unit']}: {said}")
-    for name, answer in answers.items():
-        if old := answer["old_images"]:
-            named = ", ".join(f"{image['name']} ({image['mb']:,} MB)" for image in old)
-            print(f"\n{name}: neither the plan nor a unit needs {named}; `tandem prune` removes such images")
+        below[:0] = ["", *_runs(rows)]
+    for line in below:
+        console.print(line, soft_wrap=not console.is_terminal)
 
 
 def _table(rows: Sequence[tuple[str, StatusRow]], columns: Sequence[str]) -> Table:
@@ -71,13 +70,14 @@ def _shorter(row: StatusRow) -> StatusRow:
 
 
 def _runs(rows: Sequence[tuple[str, StatusRow]]) -> Iterator[str]:
-    """What each unit runs, once for all nodes where it is the same."""
-    nodes: dict[tuple[str, str], list[str]] = {}
+    """What units run, once for all of them that run the same."""
+    names = list(dict.fromkeys(name for name, _ in rows))
+    found: dict[str, dict[str, list[str]]] = {}
     for name, row in rows:
         parts = [row.get("recipe", ""), row.get("model", ""), row.get("image", "")]
         if said := ", ".join(filter(None, parts)):
-            nodes.setdefault((row["unit"], said), []).append(name)
-    everywhere = {name for name, _ in rows}
-    for (unit, said), names in nodes.items():
-        where = "" if set(names) == everywhere else f" on {', '.join(names)}"
-        yield f"{unit}{where}: {said}"
+            found.setdefault(said, {}).setdefault(row["unit"], []).append(name)
+    for said, units in found.items():
+        on = dict.fromkeys(node for nodes in units.values() for node in nodes)
+        where = "" if len(on) == len(names) else f" on {', '.join(on)}"
+        yield f"{', '.join(units)}{where}: {said}"

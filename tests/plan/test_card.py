@@ -29,7 +29,7 @@ def test_a_card_on_loopback_says_who_reaches_it_and_the_knob_that_changes_it() -
     text = "\n".join(rows())
     assert "only @fake/spark-1 itself reaches it" in text
     assert 'for your network: proxy_bind = "management" in group_data/all.py' in text
-    assert "for one other machine, there: ssh -N -L 8000:127.0.0.1:8000 @fake/spark-1" in text
+    assert "on another machine: ssh -N -L 8000:127.0.0.1:8000 @fake/spark-1" in text
     assert 'monitoring = "metrics" in group_data/all.py' in text
 
 
@@ -64,7 +64,7 @@ def test_of_a_plan_that_serves_already_there_is_a_line() -> None:
 def test_the_way_by_ssh_is_the_inventory_s() -> None:
     """A name alone is not enough for ssh where the inventory has an address, a login or a port."""
     text = "\n".join(card(planned(topology="solo"), "k", "", "-p 2222 me@192.168.1.20"))
-    assert "there: ssh -N -L 8000:127.0.0.1:8000 -p 2222 me@192.168.1.20" in text
+    assert "on another machine: ssh -N -L 8000:127.0.0.1:8000 -p 2222 me@192.168.1.20" in text
 
 
 @pytest.mark.parametrize("knobs", [{}, {"proxy_bind": "management", "monitoring": "metrics"}])
