@@ -47,9 +47,9 @@ def picks() -> Table:
 
 def shown(console: Console, recipes: Sequence[Recipe]) -> Iterator[RenderableType]:
     """A row for each, with as many columns as the terminal has room for, and below what they mean."""
-    names = list(COLUMNS)
+    names, without_end = list(COLUMNS), console.options.update(max_width=_WIDE)
     for spared in SPARED:
-        if console.measure(table(recipes, names), options=console.options.update(max_width=_WIDE)).maximum > console.width:
+        if console.measure(table(recipes, names), options=without_end).maximum > console.width:
             names.remove(spared)
     yield table(recipes, names)
     yield ""
@@ -139,7 +139,9 @@ def one(recipe: Recipe, lines: Sequence[str], chosen: str = "") -> Iterator[str]
         "disk": f"{costs.disk_gb:.0f} GB on each node",
         "memory": f"GiB free on each node before a start: {'; '.join(free(recipe))}",
         "context": f"{_context(recipe)} tokens of question and answer together",
-        "at once": f"{requests} requests on each engine" if requests.isdigit() else "as many requests as its release lets in",
+        "at once": f"{requests} requests on each engine"
+        if requests.isdigit()
+        else "as many requests as its release lets in",
         "Hub login": {"no": "none", "yes": "the Hub wants one: the knob hub_token_file"}.get(
             token(recipe), "not known whether the Hub wants one"
         ),

@@ -26,9 +26,7 @@ def status_table(answers: dict[str, Status], absent: Sequence[str] = ()) -> None
     """One row for each unit of each node; under it a line for each node that is away, and why something does not
     serve.
     """
-    console = Console(
-        width=None if sys.stdout.isatty() else PIPE, markup=False, highlight=False, emoji=False
-    )
+    console = Console(width=None if sys.stdout.isatty() else PIPE, markup=False, highlight=False, emoji=False)
     rows = [(name, row) for name, answer in answers.items() for row in answer["rows"] or [_NOTHING]]
     whole = _table(rows, COLUMNS)
     needed = console.measure(whole, options=console.options.update(max_width=PIPE)).maximum

@@ -27,7 +27,12 @@ ENGINE: StatusRow = {
     "model": "nemotron",
     "health": "answers in 96 ms",
 }
-PROXY: StatusRow = {"unit": "tandem-proxy", "state": "active (running)", "image": "proxy:1", "health": "no: refused [::1]"}
+PROXY: StatusRow = {
+    "unit": "tandem-proxy",
+    "state": "active (running)",
+    "image": "proxy:1",
+    "health": "no: refused [::1]",
+}
 
 
 class Terminal(io.StringIO):
@@ -100,7 +105,10 @@ def test_advice_has_its_last_column_below_where_there_is_no_room_beside(monkeypa
 
 
 def test_the_doctor_s_texts_stand_below_each_other() -> None:
-    found = [Symptom(BAD, ("spark-1",), "seen " * 12, "means " * 12, "helps " * 12, "some-code"), Symptom(REMARK, ("a",), "b")]
+    found = [
+        Symptom(BAD, ("spark-1",), "seen " * 12, "means " * 12, "helps " * 12, "some-code"),
+        Symptom(REMARK, ("a",), "b"),
+    ]
     out = io.StringIO()
     console = Console(file=out, width=80)
     console.print(seen(found, 2, console.width))
