@@ -23,7 +23,7 @@ LOADED = {
     'tandem_rail_speed_bits{device="enP2p1s0f0np0"}': "2e11",
 }
 #: Its upper part: what is smaller than this can't be read beside README's text.
-WIDTH, HEIGHT = 1000, 560
+WIDTH, HEIGHT = 1100, 580
 #: As an owner's browser would have it.
 ADDRESS = "spark-1.local:8000"
 
