@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from bench import published
 from bench.advise.choose import ERRORS, LARGEST, Choice, by_figure, error_between, worst
+from bench.advise.kv import context
 from bench.advise.load import BEST, KINDS, Load
 from bench.advise.options import Outlook, Question
 from bench.advise.setups import Setup
@@ -157,6 +158,8 @@ def why(question: Question, outlooks: Sequence[Outlook], choice: Choice, load: L
             f"{users(chosen.waiting)} of {load.users} wait {seconds(chosen.waited)} on average for their turn: "
             f"{chosen.at_once} are served at once ({chosen.room.words})"
         )
+    if longest := context(question.recipe, question.model):
+        yield f"a request may have {longest:,} tokens, question and answer together"
     yield from (f"a row that can't be: {each}" for each in question.evidence.doubts)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -9,8 +10,8 @@ from bench.advise.choose import ERRORS, LARGEST, worst
 from bench.advise.options import Outlook, Question
 from bench.advise.setups import Kind, Setup
 
-#: Columns of a terminal that everybody has.
-WIDTH = 98
+#: Columns beyond which nobody reads on, and those that are left for a table's last column where it stands beside.
+WIDTH, LAST = 98, 20
 
 
 def number(value: float | None) -> str:
@@ -95,11 +96,16 @@ def command(question: Question, setup: Setup, declared: str, is_own: bool) -> st
     return f"tandem apply {' '.join(data)}"
 
 
+def width() -> int:
+    """Columns of the terminal; of a file or a pipe as many as are read well."""
+    return min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
+
+
 def folded(text: str, indent: str = "") -> str:
     """Lines of a terminal's width."""
     return textwrap.fill(
         text,
-        WIDTH,
+        width(),
         initial_indent=indent,
         subsequent_indent=indent or "  ",
         break_long_words=False,
@@ -109,12 +115,19 @@ def folded(text: str, indent: str = "") -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Aligned, in a terminal's width: what is too long in the last column goes on below."""
+    """Aligned, in a terminal's width: what is too long in the last column goes on below; where it has no room beside
+    the others it stands below them.
+    """
     widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
     before = sum(widths[:-1]) + 2 * (len(columns) - 1)
+    is_beside = width() - before >= min(LAST, widths[-1])
     for each in (columns, *rows):
-        start = "".join(f"{cell:<{width}}  " for cell, width in zip(each[:-1], widths[:-1], strict=True))
-        first, *more = textwrap.wrap(each[-1], max(WIDTH - before, 20)) or [""]
+        start = "".join(f"{cell:<{width_}}  " for cell, width_ in zip(each[:-1], widths[:-1], strict=True))
+        first, *more = textwrap.wrap(each[-1], max(width() - before, LAST) if is_beside else width() - 2) or [""]
+        if not is_beside:
+            yield start.rstrip()
+            yield from (f"  {line}" for line in (first, *more) if line)
+            continue
         yield (start + first).rstrip()
         yield from (" " * before + line for line in more)
 

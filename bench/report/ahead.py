@@ -24,9 +24,12 @@ class Ahead:
     more: int | None = 0
 
     def __str__(self) -> str:
+        return self.told(" or ".join(self.names))
+
+    def told(self, together: str) -> str:
+        """In a cell; `together`: how several are named."""
         if len(self.names) == 1:
             return self.names[0] if self.by is None else f"{self.names[0]} ({self.by:+.0%})"
-        together = " or ".join(self.names)
         return f"{together}: no difference" if self.more is None else f"{together}: too few repeats, {self.more} more"
 
 

@@ -15,7 +15,7 @@ from bench.report.beside import beside, note, sources
 from bench.report.changed import Change, changes, headline
 from bench.report.plots import PUBLISHED, over_users, published_points
 from bench.report.series import MAIN, PROXY, Measured, Rows
-from bench.report.verdict import Verdict, verdict
+from bench.report.verdict import Verdict, together, verdict
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,8 @@ def _part(measured: Measured, rows: Rows, plot: bool) -> Part:
     body = []
     for users in rows.users:
         cells = [cell(rows.values[users].get(name, ())) for name in rows.setups] + ["did not come up"] * len(missing)
-        judged = [str(who[users]) if users in who else ""] if rows.figure.is_judged else []
+        found = who.get(users)
+        judged = [found.told(together(rows, found.names)) if found else ""] if rows.figure.is_judged else []
         body.append((str(users), *judged, *cells))
     judged_head = ("ahead",) if rows.figure.is_judged else ()
     columns = {setup.name: setup_of(setup) for setup in measured.run.setups}

@@ -6,18 +6,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from bench.advise.words import seconds, users
+from bench.advise.words import number, seconds, users
 from bench.report.ahead import Ahead, each
 from bench.report.series import Measured, Rows
+
+#: What a user gets, as an owner asks for it: figure -> column.
+_GETS = {"ttft": "first token", "user": "tok/s each", "whole": "whole answer", "decode": "tok/s of all"}
 
 
 @dataclass(frozen=True)
 class Line:
-    """One number of users: `run` is what to take, `gain` over the next, `sure` in words; `is_sure`: beyond noise."""
+    """One number of users: `run` is what to take, `gets` what a user gets of it (a cell for each of the verdict's
+    columns), `gain` over the next, `sure` in words; `is_sure`: beyond noise.
+    """
 
     users: int
     run: str
-    figures: str
+    gets: tuple[str, ...]
     gain: str
     sure: str
     is_sure: bool
@@ -25,11 +30,14 @@ class Line:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`headline` is the answer, `command` makes it so, `lines` are its reasons; `of` says what is compared."""
+    """`headline` is the answer, `command` makes it so, `lines` are its reasons; `of` says what is compared, `gets` what
+    its lines say of a user.
+    """
 
     headline: str
     command: str
     of: str
+    gets: tuple[str, ...]
     lines: list[Line]
 
 
@@ -46,7 +54,8 @@ def verdict(measured: Measured) -> Verdict | None:
     who = each(rows)
     if not who:
         return _alone(measured, rows)
-    lines = [_line(rows, count, who[count]) for count in who]
+    gets = _gets(measured, rows)
+    lines = [_line(rows, count, who[count], gets) for count in who]
     best = _least_lost(rows)
     name = best[0] if best else who[min(who)].names[0]
     parts = ranges(rows, who)
@@ -58,29 +67,46 @@ def verdict(measured: Measured) -> Verdict | None:
         headline = f"Run {name}: ahead at every number of users."
     else:
         headline = f"Run {name}: {lost}, at any number of users."
-    return Verdict(headline, _command(measured, name), f"Ahead: {joined(parts)}. {_of(rows)}", lines)
+    return Verdict(headline, _command(measured, name), f"Ahead: {joined(parts)}. {_of(rows)}", _columns(gets), lines)
 
 
 def _of(rows: Rows) -> str:
     what = "the whole answer" if rows.figure.name == "whole" else "tokens of answers a second"
-    return f"Judged by {what}, the median user's; a difference counts where it is beyond what repeats differ by."
+    return (
+        f"Judged by {what}, the median user's; a difference counts where it is beyond what repeats differ by. "
+        "Where several are named, the figures are the best one's."
+    )
+
+
+def _gets(measured: Measured, rows: Rows) -> list[Rows]:
+    """The rows of what a user gets, of the prompt that is judged; tokens of all only where they are judged."""
+    names = [name for name in _GETS if name != "decode" or rows.figure.name == "decode"]
+    return [found for name in names for found in measured.of(name) if found.prompt == rows.prompt]
+
+
+def _columns(gets: Sequence[Rows]) -> tuple[str, ...]:
+    return tuple(_GETS[each_.figure.name] for each_ in gets)
 
 
 def _alone(measured: Measured, rows: Rows) -> Verdict:
     name = rows.setups[0]
     most = max(rows.users)
+    gets = _gets(measured, rows)
+    columns = _columns(gets)
+    pairs = zip(columns, _cells(gets, most, name), strict=True)
+    said = ", ".join(f"{cell} {word}" if word.startswith("tok/s") else f"{word} {cell}" for word, cell in pairs)
     return Verdict(
-        f"One setup was measured ({name}): there is nothing to choose between. "
-        f"{users(most)}: {_figures(rows, most, name)}.",
+        f"One setup was measured ({name}): there is nothing to choose between. {users(most)}: {said}.",
         'tandem bench --topologies "solo cluster replicas"',
         "The command measures the others beside it.",
-        [Line(count, name, _figures(rows, count, name), "", "measured", True) for count in rows.users],
+        columns,
+        [Line(count, name, _cells(gets, count, name), "", "measured", True) for count in rows.users],
     )
 
 
-def _line(rows: Rows, count: int, who: Ahead) -> Line:
+def _line(rows: Rows, count: int, who: Ahead, gets: Sequence[Rows]) -> Line:
     run = together(rows, who.names)
-    figures = _figures(rows, count, who.names[0])
+    cells = _cells(gets, count, who.names[0])
     repeats = min(len(values) for values in rows.values[count].values())
     of = f"{repeats} repeat{'s' * (repeats > 1)}"
     behind = [name for name in rows.setups if name in rows.values[count] and name not in who.names]
@@ -92,18 +118,45 @@ def _line(rows: Rows, count: int, who: Ahead) -> Line:
         word = "sooner" if rows.figure.less_is_better else "more"
         gain = f"{abs(who.by):.0%} {word} than {next_}"
     if len(who.names) == 1:
-        return Line(count, run, figures, gain, f"sure ({of})", True)
+        return Line(count, run, cells, gain, f"sure ({of})", True)
     if who.more is None and repeats == 1:
         # One number has no spread: nothing says that two are the same.
-        return Line(count, run, figures, gain, "too few repeats to tell: there is one", False)
-    if who.more is None:
-        return Line(count, run, figures, gain, f"no difference to be seen ({of})", True)
-    return Line(count, run, figures, gain, f"too few repeats to tell: {who.more} more", False)
+        open_, is_sure = "too few repeats to tell: there is one", False
+    elif who.more is None:
+        open_, is_sure = f"no difference to be seen ({of})", True
+    else:
+        open_, is_sure = f"too few repeats to tell: {who.more} more", False
+    # That the others are behind is sure: what is open is which of those that are named.
+    return Line(count, run, cells, gain, f"which one: {open_}" if gain else open_, is_sure)
 
 
-def _figures(rows: Rows, count: int, name: str) -> str:
-    mean = fmean(rows.values[count][name])
-    return seconds(mean / 1000) if rows.figure.unit == "ms" else f"{mean:,.0f} {rows.figure.unit}"
+def _cells(gets: Sequence[Rows], count: int, name: str) -> tuple[str, ...]:
+    return tuple(_cell(found, found.values.get(count, {}).get(name, ())) for found in gets)
+
+
+def _cell(rows: Rows, values: Sequence[float]) -> str:
+    if not values:
+        return "-"
+    return seconds(fmean(values) / 1000) if rows.figure.unit == "ms" else number(fmean(values))
+
+
+def cluster(measured: Measured) -> str:
+    """Where a cluster is ahead, in a sentence; empty: there is none, or nothing that it could be ahead of."""
+    rows = judged(measured)
+    who = each(rows) if rows else {}
+    clusters = {name for name in rows.setups if name.startswith("cluster")} if rows else set()
+    if not who or not clusters or clusters == set(measured.setups):
+        return ""
+    ahead = [count for count, found in who.items() if clusters >= set(found.names)]
+    level = [count for count, found in who.items() if count not in ahead and clusters & set(found.names)]
+    said = f"A cluster is ahead for {_listed(ahead)}" if ahead else "A cluster is ahead nowhere"
+    return said + (f"; for {_listed(level)} it can't be told from the best." if level else ".")
+
+
+def _listed(counts: Sequence[int]) -> str:
+    """`1, 2 and 4 users`."""
+    *others, last = counts
+    return f"{', '.join(map(str, others))} and {users(last)}" if others else users(last)
 
 
 def ranges(rows: Rows, who: dict[int, Ahead]) -> list[tuple[str, int, int]]:
@@ -174,9 +227,9 @@ def text(found: Verdict) -> Iterator[str]:
     yield ""
     yield f"`{found.command}`"
     yield ""
-    yield "| users | run | whole answer | ahead | how sure |"
-    yield "|---|---|---|---|---|"
+    yield f"| users | run | {' | '.join(found.gets)} | ahead | how sure |"
+    yield f"|---|---|{'---|' * len(found.gets)}---|---|"
     for line in found.lines:
-        yield f"| {line.users} | {line.run} | {line.figures} | {line.gain} | {line.sure} |"
+        yield f"| {line.users} | {line.run} | {' | '.join(line.gets)} | {line.gain} | {line.sure} |"
     yield ""
     yield found.of

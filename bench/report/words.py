@@ -4,19 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bench.advise import models
+from bench.advise.kv import context
 from bench.limit import NEAR
 from bench.profiles import PROFILES, WARM
 from bench.report.ahead import each as each_ahead
 from bench.report.series import PROXY, Measured, Rows
-from bench.report.verdict import joined, ranges
+from bench.report.verdict import cluster, joined, ranges
 from bench.resuming import ENDED
+from operations.plan.config.refusal import Refusal
+from operations.plan.recipes.formats import FOLDER, load_recipe
 
 
 def besides(measured: Measured) -> list[str]:
-    """For those to whom something else matters than the whole answer. Of several prompts the first is judged."""
+    """For those to whom something else matters than the whole answer; then what the answer holds for. Of several
+    prompts the first is judged.
+    """
     wanted = (("ttft", "the first token soonest"), ("decode", "the most tokens a second"))
     found = [(what, next(iter(measured.of(name)), None)) for name, what in wanted]
-    return [f"For {what}: {_ranges(rows)}." for what, rows in found if rows and len(measured.setups) > 1]
+    lines = [f"For {what}: {_ranges(rows)}." for what, rows in found if rows and len(measured.setups) > 1]
+    return [*lines, *filter(None, [cluster(measured)]), _bounds(measured)]
+
+
+def _bounds(measured: Measured) -> str:
+    """What the answer holds for, and what says more."""
+    steps = [step for step in measured.steps if not step.is_known]
+    told = (each.prompt_tokens or 0 for step in steps for each in measured.requests[step.name])
+    most = max((step.prompt_tokens or 0 for step in steps), default=0) or max(told, default=0)
+    of = f", with prompts up to {most:,} tokens" if most else ""
+    said = f"All of it is measured{of}. Longer prompts may turn it: `tandem bench --profile long` measures them"
+    tokens = _context(measured.run.recipe)
+    if tokens is None:
+        return f"{said}."
+    return f'{said}, `tandem advise "8 users 32k"` computes them. The recipe takes {tokens:,} tokens with the answer.'
+
+
+def _context(recipe: str) -> int | None:
+    """Tokens that a request of a recipe of Tandem's own may have; None: not known, or the recipe is another's."""
+    if not (FOLDER / f"{recipe}.yaml").is_file():
+        return None
+    try:
+        found = load_recipe(recipe)
+    except Refusal:
+        return None
+    return context(found, models.of(found))
 
 
 def _ranges(rows: Rows) -> str:

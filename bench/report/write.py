@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 
 import jinja2
+from markupsafe import Markup, escape
 
 from bench import published
 from bench.report import verdict
@@ -23,6 +25,14 @@ _TEMPLATES = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+
+
+def _as_code(text: str) -> Markup:
+    """What stands between backticks, as HTML has it; all else as it is."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
+_TEMPLATES.filters["code"] = _as_code
 CSV_HEAD = (
     "source",
     "setup",

@@ -14,6 +14,8 @@ from operations.plan.doctor.symptom import BAD, UNASKED, Symptom
 COLUMNS = ("", "node", "what was seen", "what it means", "what helps")
 #: Columns of a pipe, which has no width: each row is one line, so that it can be searched.
 PIPE = 2000
+#: Columns below which three texts beside each other would be a few words wide: they stand below each other.
+BESIDE = 120
 
 
 def announce(nodes: int, *, network: bool) -> None:
@@ -29,12 +31,10 @@ def announce(nodes: int, *, network: bool) -> None:
 
 def show(symptoms: Sequence[Symptom], figures: Sequence[str], nodes: int) -> None:
     """One table, the worst first; under it what was measured, and what could not be asked."""
-    table = Table(*COLUMNS, box=None, pad_edge=False)
     rows = [each for each in symptoms if each.severity != UNASKED]
-    for each in rows:
-        table.add_row(each.severity, _where(each, nodes), coded(each.seen, each.code), each.means, each.remedy)
     if rows:
-        Console(width=None if sys.stdout.isatty() else PIPE, markup=False, highlight=False).print(table)
+        console = Console(width=None if sys.stdout.isatty() else PIPE, markup=False, highlight=False)
+        console.print(seen(rows, nodes, console.width))
     bad = sum(each.severity == BAD for each in symptoms)
     print(f"\n{bad} bad, {len(rows) - bad} remark(s)")
     for title, lines in (
@@ -44,6 +44,20 @@ def show(symptoms: Sequence[Symptom], figures: Sequence[str], nodes: int) -> Non
         if lines:
             print(f"\n{title}:")
             print("\n".join(f"  {line}" for line in lines))
+
+
+def seen(rows: Sequence[Symptom], nodes: int, width: int) -> Table:
+    """A row for each, for a terminal of so many columns."""
+    if width >= BESIDE:
+        table = Table(*COLUMNS, box=None, pad_edge=False)
+        for each in rows:
+            table.add_row(each.severity, _where(each, nodes), coded(each.seen, each.code), each.means, each.remedy)
+        return table
+    table = Table.grid(padding=(0, 2, 1, 0))
+    for each in rows:
+        texts = (coded(each.seen, each.code), each.means, f"what helps: {each.remedy}" if each.remedy else "")
+        table.add_row(each.severity, _where(each, nodes), "\n".join(filter(None, texts)))
+    return table
 
 
 def _where(symptom: Symptom, nodes: int) -> str:

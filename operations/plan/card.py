@@ -45,15 +45,20 @@ def card(plan: Plan, key: str, address: str = "", login: str = "") -> list[str]:
     rows = [("where", f"{url}/v1"), ("", _reach(knobs.proxy_bind, head))]
     if knobs.proxy_bind == "loopback":
         port = knobs.proxy_port
-        rows.append(("", f"`ssh -N -L {port}:127.0.0.1:{port} {login or head}` brings that address to another machine"))
+        rows.append(("", 'for your network: proxy_bind = "management" in group_data/all.py,'))
+        rows.append(("", "then tandem apply"))
+        rows.append(("", f"on another machine: ssh -N -L {port}:127.0.0.1:{port} {login or head}"))
     rows.append(("model", ", ".join(names)))
     rows.append(("key", key or "`tandem endpoint` shows it"))
     rows.append(("try it", _curl(url, key, names[0], knobs.tls == "self")))
-    no_page = 'none: monitoring = "metrics" in group_data/all.py, and `tandem apply`, makes one'
-    page = f"{url}/tandem/ (`tandem open`; any name, the key as the password)"
-    rows.append(("page", no_page if knobs.monitoring == "off" else page))
+    if knobs.monitoring == "off":
+        rows.append(("page", 'none yet: monitoring = "metrics" in group_data/all.py, tandem apply'))
+    else:
+        rows.append(("page", f"{url}/tandem/"))
+        rows.append(("", "a browser asks: any name, the key as the password (tandem open)"))
     rows.append(("apps", "Open WebUI, Cline, Continue, Codex: base URL, key and model as above"))
-    rows.append(("", f"Claude Code: ANTHROPIC_BASE_URL={url} ANTHROPIC_AUTH_TOKEN=the key ANTHROPIC_MODEL={names[0]}"))
+    rows.append(("", f"Claude Code: ANTHROPIC_BASE_URL={url}"))
+    rows.append(("", f"             ANTHROPIC_AUTH_TOKEN=the key ANTHROPIC_MODEL={names[0]}"))
     rows.append(("", 'one is refused? docs/connect.md, "When an app is refused"'))
     rows += [("next" if not number else "", f"tandem {verb:<10}{why}") for number, (verb, why) in enumerate(_NEXT)]
     return ["", *(f"  {name:<{_WIDTH}}{text}" for name, text in rows), ""]
@@ -68,8 +73,7 @@ def again(plan: Plan, is_changed: bool, address: str = "") -> str:
 
 def _reach(bind: str, head: str) -> str:
     if bind == "loopback":
-        opens = 'proxy_bind = "management" in group_data/all.py, and `tandem apply`, opens it to your network'
-        return f"only {head} itself reaches it ({opens})"
+        return f"only {head} itself reaches it"
     return "your network reaches it" if bind in ("management", "all") else f"whoever reaches {bind} reaches it"
 
 

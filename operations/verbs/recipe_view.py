@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 from bench.advise import models
@@ -19,29 +20,53 @@ from operations.plan.recipes.recipe import Recipe
 from operations.verbs.recipe_table import free, published, shipped
 
 COLUMNS = ("recipe", "runs in", "GB on disk", "GiB free", "context", "at once", "Hub login", "one user", "most")
-FOOT = (
-    "GB on disk: model and image, on each node. GiB free: that each node must have before a start.",
-    "at once: requests that each engine lets in; open: as many as its release does.",
-    "Hub login: whether the Hub wants a token for the download; ?: not known.",
-    "one user, most: tokens a second that others have published, the best topology (docs/recipes.md).",
-    "More of one: tandem recipes NAME. What fits your load: tandem advise. Recipes of others: tandem recipes add eugr.",
-)
+#: Wider than any table.
+_WIDE = 1000
+#: Those that a narrow terminal does without, the first ones first.
+SPARED = ("at once", "Hub login", "runs in", "one user")
+FOOT = {
+    "GB on disk": "GB on disk: model and image, on each node. GiB free: that each node must have before a start.",
+    "at once": "at once: requests that each engine lets in; open: as many as its release does.",
+    "Hub login": "Hub login: whether the Hub wants a token for the download; ?: not known.",
+    "one user": "one user: its tokens a second, as others have published them (docs/recipes.md).",
+    "most": "most: the most tokens a second that others have published, and for how many users.",
+    "recipe": "More of one: tandem recipes NAME. What fits your load: tandem advise. Recipes of others: tandem recipes "
+    "add eugr.",
+}
 
 
-def picks() -> Iterator[str]:
-    """The four that an owner may begin with, a line each."""
-    title, name = (max(len(getattr(pick, each)) for pick in PICKS) for each in ("title", "recipe"))
+def picks() -> Table:
+    """The four that an owner may begin with, a row each."""
+    found = Table.grid(padding=(0, 2, 0, 0))
+    for _ in range(2):
+        found.add_column(no_wrap=True)
     for pick in PICKS:
-        yield f"  {pick.title:{title}}  {pick.recipe:{name}}  {pick.why}"
+        found.add_row(f"  {pick.title}", pick.recipe, pick.why)
+    return found
 
 
-def table(recipes: Sequence[Recipe]) -> Table:
-    """A row for each."""
+def shown(console: Console, recipes: Sequence[Recipe]) -> Iterator[RenderableType]:
+    """A row for each, with as many columns as the terminal has room for, and below what they mean."""
+    names, without_end = list(COLUMNS), console.options.update(max_width=_WIDE)
+    for spared in SPARED:
+        if console.measure(table(recipes, names), options=without_end).maximum > console.width:
+            names.remove(spared)
+    yield table(recipes, names)
+    yield ""
+    yield from (line for name, line in FOOT.items() if name in names)
+    if len(names) < len(COLUMNS):
+        yield f"A wider terminal shows more: {', '.join(each for each in COLUMNS if each not in names)}."
+
+
+def table(recipes: Sequence[Recipe], names: Sequence[str] = COLUMNS) -> Table:
+    """A row for each, with these columns."""
     found = Table(box=None, pad_edge=False)
-    for number, name in enumerate(COLUMNS):
-        found.add_column(name, justify="left" if number < 2 else "right", no_wrap=number == 0)
+    for name in names:
+        is_text = name in COLUMNS[:2]
+        found.add_column(name, justify="left" if is_text else "right", no_wrap=True)
     for recipe in recipes:
-        found.add_row(*_row(recipe))
+        cells = dict(zip(COLUMNS, _row(recipe), strict=True))
+        found.add_row(*(cells[name] for name in names))
     return found
 
 
@@ -94,7 +119,7 @@ def one(recipe: Recipe, lines: Sequence[str], chosen: str = "") -> Iterator[str]
     """All that is known of a recipe; `lines`: what the lint says of it; `chosen`: how an owner chooses it, where that
     is not its name.
     """
-    costs = _cost(recipe)
+    costs, requests = _cost(recipe), _at_once(recipe)
     for pick in PICKS:
         if pick.recipe == recipe.name:
             yield f"{recipe.name}: the pick for {pick.title} ({pick.why})"
@@ -114,7 +139,9 @@ def one(recipe: Recipe, lines: Sequence[str], chosen: str = "") -> Iterator[str]
         "disk": f"{costs.disk_gb:.0f} GB on each node",
         "memory": f"GiB free on each node before a start: {'; '.join(free(recipe))}",
         "context": f"{_context(recipe)} tokens of question and answer together",
-        "at once": f"{_at_once(recipe)} requests on each engine",
+        "at once": f"{requests} requests on each engine"
+        if requests.isdigit()
+        else "as many requests as its release lets in",
         "Hub login": {"no": "none", "yes": "the Hub wants one: the knob hub_token_file"}.get(
             token(recipe), "not known whether the Hub wants one"
         ),
@@ -127,7 +154,8 @@ def one(recipe: Recipe, lines: Sequence[str], chosen: str = "") -> Iterator[str]
     yield from (f"  {line}" for line in lines)
     chosen = chosen or recipe.name
     if recipe.needs.gpu:
-        yield f'Choose it: tandem init --model {shlex.quote(chosen)}, or recipe = "{chosen}" in group_data/all.py'
+        yield f"Choose it: tandem init --model {shlex.quote(chosen)}"
+        yield f'  or recipe = "{chosen}" in group_data/all.py'
     else:
         yield "It is the lab's own: no Spark is deployed with it"
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import functools
 import io
 import os
+import re
 import signal
 import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +36,8 @@ from operations.verbs.recipe_remarks import grouped
 SECONDS, LINES, NAMES = 5.0, 40, 8
 #: How much of a folder is looked at.
 FOLDERS, FILES = 20_000, 5_000
+#: What a line begins with that its rest stands behind (operations/verbs/recipe_view.py).
+_NAMED = re.compile(r"  \S.{10}  |\s*")
 COLUMNS = ("name", "format", "engine", "topologies", "verdict")
 
 
@@ -62,9 +66,9 @@ def main(folder: str = "", name: str = "") -> int:
     if folder:
         _judge(console, place)
         return 0
-    console.print("Begin with one of these:", *recipe_view.picks(), "", sep="\n", soft_wrap=True)
-    console.print(recipe_view.table(recipe_table.shipped()))
-    console.print("", *recipe_view.FOOT, sep="\n", soft_wrap=True)
+    shown = recipe_view.shown(console, recipe_table.shipped())
+    for part in ("Begin with one of these:", recipe_view.picks(), "", *shown):
+        console.print(part)
     return 0
 
 
@@ -118,7 +122,14 @@ def _is_recipe(file: Path) -> bool:
 def _show(console: Console, file: Path) -> None:
     recipe = load_file(file)
     chosen = "" if file.parent == FOLDER else plain(str(file.absolute()))
-    console.print(*recipe_view.one(recipe, judged(recipe)[1], chosen), sep="\n", soft_wrap=True)
+    for line in recipe_view.one(recipe, judged(recipe)[1], chosen):
+        console.print(_hanging(line, console.width) if console.is_terminal else line, soft_wrap=True)
+
+
+def _hanging(line: str, width: int) -> str:
+    """A line whose rest stands below its own text, behind the name of what it tells."""
+    indent = " " * len(_NAMED.match(line)[0])  # type: ignore[index]
+    return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _file(place: Path, name: str) -> Path:

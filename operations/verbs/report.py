@@ -36,8 +36,6 @@ T = TypeVar("T")
 #: Seconds for a node to read which plan has served.
 RECORD_S = 10
 
-COLUMNS = ("node", "unit", "state", "since", "recipe", "image", "model", "health")
-
 
 @contextmanager
 def refusals_told() -> Iterator[None]:
@@ -138,30 +136,6 @@ def say(lines: Sequence[str]) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def status_table(answers: dict[str, Status], absent: Sequence[str] = ()) -> None:
-    """One row for each unit of each node; under it a line for each node that is away, and why something does not
-    serve.
-    """
-    table = Table(*COLUMNS, box=None, pad_edge=False)
-    for name, answer in answers.items():
-        for row in answer["rows"] or [{"unit": "-", "state": "nothing of Tandem's runs here"}]:
-            table.add_row(name, *(str(row.get(column, "")) for column in COLUMNS[1:]))
-    # A pipe has no width: nothing is cut there.
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
-    for line in absent:
-        print(f"\n{line}")
-    for name, answer in answers.items():
-        for row in answer["rows"]:
-            if row.get("start"):
-                print(f"\n{name} {row['unit']}: {row['start']}")
-            if row.get("why"):
-                print(f"\n{name} {row['unit']}: {row['why']}")
-    for name, answer in answers.items():
-        if old := answer["old_images"]:
-            named = ", ".join(f"{image['name']} ({image['mb']:,} MB)" for image in old)
-            print(f"\n{name}: neither the plan nor a unit needs {named}; `tandem prune` removes such images")
 
 
 def starts_table(answers: dict[str, StartsTold], absent: Sequence[str] = ()) -> None:

@@ -17,7 +17,8 @@ from operations.plan.services import registry
 from operations.plan.wanted import wanted
 from operations.runner.remote import ask_or_none
 from operations.runner.run import this_run
-from operations.verbs.report import absent_lines, everywhere, say_json, status_table, wants_json
+from operations.verbs.report import absent_lines, everywhere, say_json, wants_json
+from operations.verbs.status_table import status_table
 from operations.wire.unit import Status
 
 #: Seconds for a node to say how it is: it gives its services some, and Docker may be slow.

@@ -77,9 +77,13 @@ def test_the_answer_is_said_first_with_a_row_for_each_number_of_users(run: Measu
     assert found.of.startswith("Ahead: cluster/mp for 1 to 8, replicas from 16. Judged by the whole answer")
     assert [(line.users, line.run) for line in found.lines][-1] == (64, "replicas")
     first = found.lines[0]
-    assert (first.figures, first.gain, first.sure) == ("5.8 s", "26% sooner than replicas", "sure (3 repeats)")
+    assert found.gets == ("first token", "tok/s each", "whole answer") and first.gets == ("461 ms", "24", "5.8 s")
+    assert (first.gain, first.sure) == ("26% sooner than replicas", "sure (3 repeats)")
     seen = page(run, NAMES, None)
     assert seen.besides[0] == "For the first token soonest: replicas for every number of users."
+    assert seen.besides[2] == "A cluster is ahead for 1, 2, 4 and 8 users."
+    assert seen.besides[3].startswith("All of it is measured, with prompts up to 1,024 tokens. Longer prompts may")
+    assert seen.besides[3].endswith("The recipe takes 262,144 tokens with the answer.")
     assert seen.warnings == [] and seen.has_published
 
 
@@ -104,11 +108,16 @@ def test_too_few_repeats_are_said_as_that_with_how_many_it_takes() -> None:
 
 
 def test_one_repeat_is_no_tie() -> None:
-    run = Path(__file__).parents[2] / "docs/gpu/runs/moe-30b-nvfp4-standard"
-    found = verdict(measured(run))
+    run = measured(Path(__file__).parents[2] / "docs/gpu/runs/moe-30b-nvfp4-standard")
+    found = verdict(run)
     assert found
-    assert {line.users for line in found.lines if line.sure == "too few repeats to tell: there is one"} == {64}
-    assert not [line for line in found.lines if "(1 repeat)" in line.sure and line.sure.startswith("no difference")]
+    assert {line.users for line in found.lines if line.sure.endswith("too few repeats to tell: there is one")} == {64}
+    assert not [line for line in found.lines if "(1 repeat)" in line.sure and "no difference" in line.sure]
+    # That solo is behind is sure; which of the others it is to be is open.
+    assert found.lines[-1].gain == "20% sooner than solo" and found.lines[-1].sure.startswith("which one: ")
+    assert besides(run)[2] == (
+        "A cluster is ahead nowhere; for 1, 4, 8, 32 and 64 users it can't be told from the best."
+    )
 
 
 def test_who_is_behind_one_that_is_behind_is_no_winner() -> None:

@@ -191,7 +191,7 @@ def test_a_deploy_names_phases_in_which_something_happens_and_ends_with_a_card(t
     assert "-->" not in done.stderr and "No changes" not in done.stderr and "Grand total" not in done.stderr
     card = done.stderr.split("this plan has served")[1]
     assert "  where   http://127.0.0.1:8000/v1\n" in card and "only @fake/spark-1 itself reaches it" in card
-    assert "ssh -N -L 8000:127.0.0.1:8000 spark@@fake/spark-1`" in card
+    assert "ssh -N -L 8000:127.0.0.1:8000 spark@@fake/spark-1\n" in card
     # No log has the key.
     assert "key     `tandem endpoint` shows it" in card
 

@@ -147,7 +147,9 @@ def test_two_models_have_a_card_and_a_line_at_each_of_their_nodes(two: tuple[Pag
     assert "Models: nemotron, coder." in text and "cluster on spark-1, spark-2" in text and "solo on spark-1" in text
     assert "lab-tiny-llama as coder, solo, on spark-1." in text
     assert [value for label, value in values(dom) if label == "Requests that run"] == ["3", "1"]
-    assert text.count("`tandem bench` measures it, `tandem advise` computes") == 2 and "<table>" not in dom
+    assert text.count("tandem bench measures it, tandem advise computes") == 2 and "<table>" not in dom
+    # As code, and not between backticks.
+    assert dom.count("<code>tandem bench</code>") == 2 and "`" not in text
     assert [each for each in values(dom) if each[0].startswith("KV cache")] == [
         ("KV cache of nemotron", "25 %"),
         ("KV cache of coder", "50 %"),

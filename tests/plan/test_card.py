@@ -27,15 +27,16 @@ def test_what_is_to_download_and_who_is_away_is_one_line() -> None:
 
 def test_a_card_on_loopback_says_who_reaches_it_and_the_knob_that_changes_it() -> None:
     text = "\n".join(rows())
-    assert 'only @fake/spark-1 itself reaches it (proxy_bind = "management" in group_data/all.py' in text
-    assert "`ssh -N -L 8000:127.0.0.1:8000 @fake/spark-1` brings that address to another machine" in text
+    assert "only @fake/spark-1 itself reaches it" in text
+    assert 'for your network: proxy_bind = "management" in group_data/all.py' in text
+    assert "on another machine: ssh -N -L 8000:127.0.0.1:8000 @fake/spark-1" in text
     assert 'monitoring = "metrics" in group_data/all.py' in text
 
 
 def test_a_card_for_a_network_has_its_page() -> None:
     text = "\n".join(rows(proxy_bind="management", monitoring="metrics"))
     assert "your network reaches it" in text and "ssh -N" not in text
-    assert ":8000/tandem/ (`tandem open`; any name, the key as the password)" in text
+    assert ":8000/tandem/\n" in text and "any name, the key as the password (tandem open)" in text
 
 
 @pytest.mark.parametrize("key", [KEY, ""])
@@ -63,4 +64,10 @@ def test_of_a_plan_that_serves_already_there_is_a_line() -> None:
 def test_the_way_by_ssh_is_the_inventory_s() -> None:
     """A name alone is not enough for ssh where the inventory has an address, a login or a port."""
     text = "\n".join(card(planned(topology="solo"), "k", "", "-p 2222 me@192.168.1.20"))
-    assert "`ssh -N -L 8000:127.0.0.1:8000 -p 2222 me@192.168.1.20` brings that address" in text
+    assert "on another machine: ssh -N -L 8000:127.0.0.1:8000 -p 2222 me@192.168.1.20" in text
+
+
+@pytest.mark.parametrize("knobs", [{}, {"proxy_bind": "management", "monitoring": "metrics"}])
+def test_only_the_line_that_is_copied_is_wider_than_a_terminal(knobs: dict[str, str]) -> None:
+    wide = [row.strip().split()[0] for row in rows(**knobs) if len(row) > 80]
+    assert wide == ["try"]

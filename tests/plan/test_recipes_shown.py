@@ -132,6 +132,6 @@ def test_how_a_recipe_is_chosen_is_true_of_each_kind(tmp_path: Path, capsys: pyt
     """Another's file may have the name of one of Tandem's; the lab's is chosen by nobody."""
     name = SHIPPED[0].name
     (tmp_path / "mine.yaml").write_text((FOLDER / f"{name}.yaml").read_text())
-    assert f"tandem init --model {tmp_path}/mine.yaml, or" in shown(capsys, str(tmp_path), "mine")
-    assert f"tandem init --model {name}, or" in shown(capsys, "", name)
+    assert f"tandem init --model {tmp_path}/mine.yaml\n" in shown(capsys, str(tmp_path), "mine")
+    assert f"tandem init --model {name}\n" in shown(capsys, "", name)
     assert "tandem init" not in shown(capsys, "", "lab-tiny-llama")

@@ -1,5 +1,5 @@
 // The last bench of each model, and the advice beside the load that is really there.
-import {known, made} from "./tell.js";
+import {known, made, sentence} from "./tell.js";
 import {stamp} from "./times.js";
 
 const tokens = (value) => known(value) ? value.toLocaleString("en", {maximumFractionDigits: value < 100 ? 1 : 0}) : "not known";
@@ -18,7 +18,7 @@ function table(bench) {
 export function advice(state) {
   return state.models.map((model) => {
     const said = model.advice;
-    const parts = [made("p", {"class": "advice"}, said.sentence)];
+    const parts = [made("p", {"class": "advice"}, ...sentence(said.sentence))];
     if (said.lengths) parts.push(made("p", {"class": "from"}, said.lengths));
     if (said.source) parts.push(made("p", {"class": "from"}, `Where that is from: ${said.source}.`));
     if (model.bench) parts.push(table(model.bench));

@@ -37,7 +37,8 @@ export function draw(place, note, chart) {
     height: 240,
     tzDate: local,
     series: [{label: "Time", value: (_, when) => when === null ? "--" : stamp(when)}, ...drawn],
-    axes: [{...axis, values: marks}, {...axis, size: 64}],
+    // A mark with its seconds is wider than uPlot takes it for.
+    axes: [{...axis, values: marks, space: 80}, {...axis, size: 64}],
     scales: {y: {range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(high ?? 1, 1e-9) * 1.05]}},
   };
   plot = new window.uPlot(options, [chart.times, ...chart.series.map((each) => each.values)], place);

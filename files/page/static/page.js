@@ -3,7 +3,7 @@ import {advice} from "./advice.js";
 import {asked, trouble} from "./asked.js";
 import {draw, resized} from "./charts.js";
 import {picture} from "./picture.js";
-import {events, models, nodes} from "./tell.js";
+import {events, models, nodes, sentence} from "./tell.js";
 import {second, setZone, stamp} from "./times.js";
 
 const EVERY_MS = 5000;
@@ -39,7 +39,7 @@ function told(state) {
   at("picture").replaceChildren(picture(state));
   at("node-cards").replaceChildren(...nodes(state));
   at("advised").replaceChildren(...advice(state));
-  at("advice-note").textContent = state.advice_note;
+  at("advice-note").replaceChildren(...sentence(state.advice_note));
   const deploy = state.deploy_under_way ? " A deploy or a bench is at work." : "";
   at("fresh").textContent = `As ${state.asked_at} saw it at ${second(state.when)}; all times are ${state.zone}.${deploy}`;
   const listed = JSON.stringify(state.panels);

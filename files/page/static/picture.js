@@ -87,10 +87,11 @@ function proxy(state, x, place) {
   const states = new Set(models.map((model) => model.state).filter((is) => is !== "rests"));
   const is = states.size > 1 ? "partly" : [...states][0] ?? "rests";
   const group = drawn("g", {"class": is});
-  const said = (model, index, name) => `${several ? `${MARKS[model.state] ?? "?"} ` : ""}${name}, ${plan.models[index].topology}`;
+  const said = (model, index, name) => `${MARKS[model.state] ?? "?"} ${name}, ${plan.models[index].topology}`;
   group.append(
     drawn("rect", {x, y: 8, width: place.wide, height: place.proxy, rx: 5}),
-    drawn("text", {x: x + 12, y: 28}, `${MARKS[is] ?? "?"} Proxy`),
+    // One model's mark stands beside its name alone: it is the model that does not serve, not the proxy.
+    drawn("text", {x: x + 12, y: 28}, several ? `${MARKS[is] ?? "?"} Proxy` : "Proxy"),
     ...models.map((model, index) =>
       line(x + 12, 46 + index * LINE, said(model, index, model.name), said(model, index, several ? short(model.name) : model.name))),
   );

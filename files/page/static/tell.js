@@ -14,6 +14,11 @@ export function made(name, properties = {}, ...children) {
   return element;
 }
 
+// A sentence, with what stands between backticks as code.
+export function sentence(text) {
+  return text.split("`").map((part, index) => index % 2 ? made("code", {}, part) : part);
+}
+
 export function word(state) {
   return `${MARKS[state] ?? "?"} ${WORDS[state] ?? state}`;
 }
@@ -61,7 +66,7 @@ const NODE = [
 
 function card(of, more) {
   const title = made("h3", {}, `${of.name} `, made("span", {"class": `word ${of.state}`}, word(of.state)));
-  return made("article", {"class": `card ${of.state}`}, title, made("p", {}, of.sentence), more);
+  return made("article", {"class": `card ${of.state}`}, title, made("p", {}, ...sentence(of.sentence)), more);
 }
 
 function lies(model) {
