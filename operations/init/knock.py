@@ -79,7 +79,7 @@ def settings(login: Login) -> dict[str, str]:
     in ~/.ssh/config may be of another address than anybody else makes of it. Empty: it can't be asked.
     """
     try:
-        told_ = subprocess.run(["ssh", "-G", *login.at_port, login.target], capture_output=True, text=True)
+        told_ = subprocess.run(["ssh", "-G", *login.port_option, login.target], capture_output=True, text=True)
     except FileNotFoundError:
         return {}
     return {name: value for name, _, value in (line.partition(" ") for line in told_.stdout.splitlines())}

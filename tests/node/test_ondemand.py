@@ -14,6 +14,7 @@ from operations.node.look import status
 from tests.node import desk_double
 from tests.node.desk_double import desk, refusal
 from tests.node.shipped import part
+from tests.support.ports import free_port
 from tests.support.waiting import comes
 
 tenants = part("ondemand", "tenants")
@@ -203,7 +204,7 @@ def test_whoever_has_not_the_key_loads_nothing(tmp_path: Path) -> None:
 def test_it_listens_where_no_dns_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getfqdn", lambda *_: pytest.fail("it asks DNS"))
     wishes = part("ondemand", "wishes")
-    wishes.server("127.0.0.1", desk_double.free_port(), tmp_path / "key", lambda *_: None).server_close()
+    wishes.server("127.0.0.1", free_port(), tmp_path / "key", lambda *_: None).server_close()
 
 
 def test_a_program_that_begins_anew_knows_what_is_loaded(tmp_path: Path) -> None:
