@@ -8,12 +8,13 @@ from operations.plan.services.rules import alarms
 
 
 def lines(name: str) -> list[str]:
-    """The texts of a kind of findings by its code, or of an alarm by its name, a line each. Raises Refusal where nothing
-    is called so.
+    """The texts of a kind of findings by its code, or of an alarm by its name, a line each.
+
+    Raises Refusal where nothing is called so.
     """
     known = {code: kind.explained() for code, kind in KINDS.items()} | alarms()
     if name not in known:
-        every = f"a code stands in brackets behind a finding; all codes, and names of alarms: {', '.join(sorted(known))}"
+        every = f"a code stands in brackets behind a finding, an alarm has its name; all: {', '.join(sorted(known))}"
         raise Refusal(Finding("explain", f"no finding and no alarm is called `{name}`", nearest(name, known, every)))
     seen, means, remedy = known[name]
     rows = (("seen", seen), ("means", means), ("remedy", remedy))

@@ -245,7 +245,7 @@ def test_a_code_is_explained() -> None:
     assert "end that program" in verb.lines("gpu-taken")[3]
     with pytest.raises(Refusal, match=r"no finding and no alarm is called `rail-dwn`\n.*did you mean `rail-down`\?"):
         verb.lines("rail-dwn")
-    with pytest.raises(Refusal, match="a code stands in brackets behind a finding; all codes, and names of alarms: Tande"):
+    with pytest.raises(Refusal, match="stands in brackets behind a finding, an alarm has its name; all: Tandem"):
         verb.lines("x")
 
 

@@ -1,4 +1,4 @@
-"""The alarms that come with Tandem, as files/monitoring/rules.yml has them: what each says, what it means, what helps."""
+"""The alarms that come with Tandem, of files/monitoring/rules.yml: what each says, what it means, what helps."""
 
 from __future__ import annotations
 
