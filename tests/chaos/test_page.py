@@ -49,9 +49,8 @@ def test_that_figures_may_say_that_none_was_lost() -> None:
     counts = [re.match(r"(\d+) sent, (\d+) answered", row.requests) for row in rows]
     assert len(rows) > 60
     lost = [row.fault for row, each in zip(rows, counts, strict=True) if not each or each[1] != each[2] or row.problems]
-    says = (
-        "no request lost, none wrong: each sum is under its table" in results.PAGE.with_name("figures.md").read_text()
-    )
+    figures = results.PAGE.with_name("figures.md").read_text()
+    says = "no request lost, none wrong: each sum is under its table" in figures
     assert says == (not lost), lost
     page = markdown.page(results.read())
     assert page.count("\nIn the ") == len({row.scene for row in rows})
