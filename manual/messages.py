@@ -1,14 +1,14 @@
-"""docs/messages.md: every finding that has a code, what it means, and what helps."""
+"""docs/messages.md: every finding that has a code, and every alarm; what it means, and what helps."""
 
 from __future__ import annotations
 
 from manual.markdown import escaped
-from operations.plan.config.kind import Kind
 from operations.plan.doctor.findings import KINDS
+from operations.plan.services.rules import alarms
 
 HEAD = """# Findings
 
-Made of the kinds of findings in `operations/plan` by `make manual-pages`.
+Made of the kinds of findings in `operations/plan`, and of `files/monitoring/rules.yml`, by `make manual-pages`.
 
 A finding is something that a deploy or `tandem doctor` sees on your nodes, or between them. Its code stands in brackets
 behind the line. Look it up here, or say `tandem explain CODE`. `<name>` stands for what only the finding knows.
@@ -17,6 +17,12 @@ What stands in the way of a deploy ends it before its first change. Put it right
 
 A refused knob, recipe or word has no code: the line says what was expected, and what to write. Nor has what Docker, the
 engine, the Hub or the kernel says, which is quoted.
+
+[Alarms](#alarms) are looked up by their names in the same way.
+"""
+ALARMS = """## Alarms
+
+What [monitoring](monitoring.md#alarms) sends. `tandem explain NAME` says the same.
 """
 #: Headings, with the first words of the codes below each.
 TOPICS = {
@@ -45,7 +51,10 @@ def page() -> str:
     for title, words in TOPICS.items():
         lines += [f"## {title}\n"]
         for code in sorted(each for each in KINDS if _topic(each) in words):
-            lines += [f"### {code}\n", _told(KINDS[code])]
+            lines += [f"### {code}\n", _told(*KINDS[code].explained())]
+    lines += [ALARMS]
+    for name, alarm in alarms().items():
+        lines += [f"### {name}\n", _told(*alarm)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -53,7 +62,7 @@ def _topic(code: str) -> str:
     return code.partition("-")[0]
 
 
-def _told(kind: Kind) -> str:
-    seen, means, remedy = map(escaped, kind.explained())
+def _told(*texts: str) -> str:
+    seen, means, remedy = map(escaped, texts)
     parts = (seen, means and f"It means: {means}", remedy and f"→ {remedy}")
     return "<br>\n".join(filter(None, parts)) + "\n"

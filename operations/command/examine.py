@@ -22,14 +22,14 @@ def doctor(
     return running.query(at, "doctor", net="0" if no_load else "", json=as_json)
 
 
-@verb(EXAMINE, "tandem explain rail-no-carrier")
+@verb(EXAMINE, "tandem explain rail-no-carrier", "tandem explain TandemNodeGone")
 def explain(
-    code: Annotated[str, typer.Argument(help="What stands in brackets behind a finding.")],
+    name: Annotated[str, typer.Argument(help="What stands in brackets behind a finding, or an alarm's name.")],
 ) -> int:
-    """What a finding of a deploy or of the doctor means, and what helps, by its code."""
+    """What a finding of a deploy or of the doctor means, or an alarm, and what helps."""
     from operations.verbs.explain import lines
 
-    print("\n".join(lines(code.strip("[]"))))
+    print("\n".join(lines(name.strip("[]"))))
     return 0
 
 

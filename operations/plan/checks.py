@@ -126,7 +126,7 @@ def _room(node: Node, survey: Survey, models: Sequence[ServedModel], knobs: Knob
         if wanted[disk["device"]][1] * GIB > disk["free"]:
             need_gib = wanted[disk["device"]][1]
             shared = disk["device"] == survey["disks"]["store"]["device"]
-            more = " (`tandem models` says what may go), or point model_store at another disk" if shared else ""
+            more = ", `tandem models` all models; or point model_store at another disk" if shared else ""
             more += ", or lower monitoring_gib" if name == "metrics" else ""
             yield kinds.NO_ROOM.said(path=disk["path"], free_gib=disk["free"] / GIB, need_gib=need_gib, more=more)
 

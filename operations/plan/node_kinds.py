@@ -12,7 +12,7 @@ SUDO_PASSWORD = Kind(
     "node-sudo-password",
     "sudo wants a password for this login",
     "a deploy asks for none, and most of what it does needs root",
-    'on {node}: echo "$USER ALL=(ALL) NOPASSWD:ALL" | sudo tee /etc/sudoers.d/tandem',
+    'on {node}: echo "$USER ALL=(ALL) NOPASSWD:ALL" | sudo tee /etc/sudoers.d/tandem-$USER',
 )
 OTHER_MACHINE = Kind(
     "node-other-machine", "is {machine}, the head is {head}", remedy="one image can't serve both; leave one out"
@@ -85,7 +85,7 @@ NO_ROOM = Kind(
     "disk-no-room",
     "{path} has {free_gib:.1f} GiB free, {need_gib:g} GiB are needed",
     "what is still to come of models, images and metrics does not fit",
-    "make room{more}",
+    "make room: `tandem models prune` and `tandem prune` remove what nothing needs{more}",
 )
 STORE_SHUT = Kind(
     "disk-store-not-the-login-s",

@@ -38,8 +38,8 @@ def page(rows: list[Row]) -> str:
         parts.append(f"\n## {scene}\n\n| fault | expected | again, s | gap, s | requests | deploy | seen | with |")
         parts.append("|---|---|---|---|---|---|---|---|")
         parts += [_line(row) for row in mine]
-        if scene == "replicas":
-            parts.append(_sum(mine))
+        if scene.partition("/")[0] == "replicas":
+            parts.append(_sum(scene, mine))
     good = sum(row.is_good for row in rows)
     timed = [row.took_s for row in rows if row.took_s]
     of_them = f" for the {len(timed)} whose time was kept" if len(timed) < len(rows) else ""
@@ -60,10 +60,14 @@ def _line(row: Row) -> str:
     return "| " + " | ".join(word.replace("|", "\\|") for word in words) + " |"
 
 
-def _sum(rows: list[Row]) -> str:
-    """What became of all requests in the faults that leave the proxy's own node alone."""
-    elsewhere = {fault.name for fault in FAULTS if "replicas" in fault.scenes and not fault.on_head}
-    counts = [re.match(r"(\d+) sent, (\d+) answered", row.requests) for row in rows if row.fault in elsewhere]
+def away(scene: str) -> set[str]:
+    """The faults of a scene that leave the proxy's own node alone."""
+    return {fault.name for fault in FAULTS if scene in fault.scenes and not fault.on_head}
+
+
+def _sum(scene: str, rows: list[Row]) -> str:
+    """What became of all requests in these faults."""
+    counts = [re.match(r"(\d+) sent, (\d+) answered", row.requests) for row in rows if row.fault in away(scene)]
     sent, answered = (sum(int(each[number]) for each in counts if each) for number in (1, 2))
     return (
         f"\nIn the {len(counts)} faults that leave the proxy's own node alone: "

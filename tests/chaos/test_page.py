@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,15 @@ def test_a_scene_is_what_its_name_says() -> None:
     assert balanced.knobs["routing"] == "balanced" and balanced.desk == Desk()
     assert switch.knobs == {"topology": "cluster", "executor": "mp"}
     assert switch.desk == Desk(wiring="switch")
+
+
+def test_that_figures_may_say_that_none_was_lost() -> None:
+    rows = [row for row in results.read() if row.scene.startswith("replicas") and row.fault in markdown.away(row.scene)]
+    counts = [re.match(r"(\d+) sent, (\d+) answered", row.requests) for row in rows]
+    assert len(rows) > 60
+    lost = [row.fault for row, each in zip(rows, counts, strict=True) if not each or each[1] != each[2] or row.problems]
+    figures = results.PAGE.with_name("figures.md").read_text()
+    says = "no request lost, none wrong: each sum is under its table" in figures
+    assert says == (not lost), lost
+    page = markdown.page(results.read())
+    assert page.count("\nIn the ") == len({row.scene for row in rows})

@@ -227,7 +227,8 @@ def test_a_kind_that_the_node_words_says_what_helps_as_a_rule() -> None:
 
 def test_every_kind_is_in_the_manual_under_a_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     page = messages.page()
-    assert sorted(re.findall(r"^### (.+)$", page, re.MULTILINE)) == sorted(KINDS)
+    findings = page.partition("\n## Alarms\n")[0]
+    assert sorted(re.findall(r"^### (.+)$", findings, re.MULTILINE)) == sorted(KINDS)
     entry = page.partition("\n### rail-mtu\n\n")[2].partition("\n\n")[0]
     assert entry.splitlines() == [
         "`<rail>` has MTU `<mtu>`, not `<wanted>`<br>",
@@ -249,9 +250,9 @@ def test_a_code_is_explained() -> None:
     # What the node words itself has a remedy all the same.
     assert verb.lines("gpu-taken")[1] == "  seen:   the line in front of `[gpu-taken]` has the names"
     assert "end that program" in verb.lines("gpu-taken")[3]
-    with pytest.raises(Refusal, match=r"no finding has the code `rail-dwn`\n.*did you mean `rail-down`\?"):
+    with pytest.raises(Refusal, match=r"no finding and no alarm is called `rail-dwn`\n.*did you mean `rail-down`\?"):
         verb.lines("rail-dwn")
-    with pytest.raises(Refusal, match="a code stands in brackets behind a finding; all of them: address-held, "):
+    with pytest.raises(Refusal, match="stands in brackets behind a finding, an alarm has its name; all: Tandem"):
         verb.lines("x")
 
 

@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
+from manual import messages
+from operations.plan.config.refusal import Refusal
+from operations.plan.services import rules
 from operations.plan.services.monitoring import RULES
+from operations.verbs import explain
 
 NODE = 'node="spark-2"'
 #: Silent while, and for ten minutes after, a deploy has the head's lock.
@@ -318,3 +322,23 @@ def test_a_model_on_demand_that_nobody_asks_for_wakes_nobody(promtool: str, tmp_
     planned = PLANNED.replace('topology="replicas"', 'topology="solo",on_demand="yes"')
     rests = {UP: "0x500", ACTIVE: "0x500", planned: "1x500", PLANNED: "_x500"}
     assert raised(promtool, tmp_path, {**WELL, **rests}, 60) == {}
+
+
+def test_each_is_explained_by_its_own_words_and_names_the_way_there() -> None:
+    assert list(rules.alarms()) == NAMES
+    page = messages.page()
+    for name, alarm in rules.alarms().items():
+        told = explain.lines(name)
+        assert told[0] == name and told[1] == f"  seen:   {alarm.seen}" and told[-1] == f"  remedy: {alarm.remedy}"
+        assert f"\n### {name}\n" in page
+        assert not re.search(r"[{}$]|\s{2}", "".join(alarm)), alarm
+    for group in yaml.safe_load(RULES.read_text())["groups"]:
+        for each in (rule for rule in group["rules"] if "alert" in rule):
+            assert each["annotations"]["explain"] == f"tandem explain {each['alert']}"
+    assert explain.lines("TandemRailSlow")[1:3] == [
+        "  seen:   <device> of <node> runs at <value>bit/s, it was <value>bit/s",
+        "  means:  a cluster answers slower, and copies take longer",
+    ]
+    assert rules.alarms()["TandemNoEngineAnswers"].seen == "No engine of <model> answers"
+    with pytest.raises(Refusal, match=r"no alarm is called `TandemNodeGon`\n.*did you mean `TandemNodeGone`\?"):
+        explain.lines("TandemNodeGon")

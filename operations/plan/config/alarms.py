@@ -28,7 +28,8 @@ _NTFY = {
     "t": "Tandem: {{.status}}",
     "m": (
         "{{range .alerts}}{{.status}}: {{.annotations.summary}}\n"
-        "-> {{.annotations.next}} ({{.annotations.model}})\n{{end}}"
+        "-> {{.annotations.next}} ({{.annotations.model}})\n"
+        "{{with .annotations.explain}}   {{.}}\n{{end}}{{end}}"
     ),
 }
 #: The one port on which Alertmanager speaks TLS from the first byte.
@@ -40,7 +41,8 @@ _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _SUBJECT = "Tandem, {{ .Status }}: {{ range .Alerts }}{{ .Annotations.summary }}; {{ end }}"
 _TEXT = (
     "{{ range .Alerts }}{{ .Status }}: {{ .Annotations.summary }}\nnext: {{ .Annotations.next }}\n"
-    "model: {{ .Annotations.model }}\nalarm: {{ .Labels.alertname }}, since {{ .StartsAt }}\n\n{{ end }}"
+    "model: {{ .Annotations.model }}\nalarm: {{ .Labels.alertname }}, since {{ .StartsAt }}\n"
+    "{{ with .Annotations.explain }}more: {{ . }}\n{{ end }}\n{{ end }}"
 )
 
 
