@@ -29,10 +29,11 @@ FOOT = (
 
 
 def picks() -> Iterator[str]:
-    """The four that an owner may begin with, a line each."""
+    """The four that an owner may begin with, a line each, and what to take for two purposes."""
     title, name = (max(len(getattr(pick, each)) for pick in PICKS) for each in ("title", "recipe"))
     for pick in PICKS:
         yield f"  {pick.title:{title}}  {pick.recipe:{name}}  {pick.why}"
+    yield "For chat and a coding agent together: the pick for coding agents."
 
 
 def table(recipes: Sequence[Recipe]) -> Table:
