@@ -110,7 +110,8 @@ def allow_sudo(login: Login) -> Mend:
     argv = ["ssh", "-t", *login.port_option, login.target, there]
     # Nothing in it is special between these quotes.
     shown = f'{told(argv[:-1])} "{there}"'
-    what = f"let {user} use sudo without a password (it asks for that password once)"
+    then = "who has this login is root there then"
+    what = f"let {user} use sudo without a password: {then} (it asks for that password once)"
     return Mend(what, shown, lambda: _call(argv))
 
 

@@ -11,7 +11,7 @@ NO_PYTHON = Kind("node-no-python", "has no python3", remedy="apt install python3
 SUDO_PASSWORD = Kind(
     "node-sudo-password",
     "sudo wants a password for this login",
-    "a deploy asks for none, and most of what it does needs root",
+    "a deploy asks for none, and most of what it does needs root; who has this login is root there from then on",
     'on {node}: echo "$USER ALL=(ALL) NOPASSWD:ALL" | sudo tee /etc/sudoers.d/tandem-$USER',
 )
 OTHER_MACHINE = Kind(

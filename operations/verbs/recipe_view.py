@@ -34,6 +34,8 @@ FOOT = {
     "add eugr.",
 }
 
+TOGETHER = "For chat and a coding agent together: the pick for coding agents."
+
 
 def picks() -> Table:
     """The four that an owner may begin with, a row each."""

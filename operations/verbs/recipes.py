@@ -67,7 +67,7 @@ def main(folder: str = "", name: str = "") -> int:
         _judge(console, place)
         return 0
     shown = recipe_view.shown(console, recipe_table.shipped())
-    for part in ("Begin with one of these:", recipe_view.picks(), "", *shown):
+    for part in ("Begin with one of these:", recipe_view.picks(), recipe_view.TOGETHER, "", *shown):
         console.print(part)
     return 0
 

@@ -30,7 +30,8 @@ def shown(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str
 def test_four_picks_are_on_top_then_all_but_the_lab_s(capsys: pytest.CaptureFixture[str]) -> None:
     lines = shown(capsys).splitlines()
     assert [line.split("  ")[1] for line in lines[1:5]] == [pick.title for pick in PICKS]
-    names = [line.split()[0] for line in lines[7 : 7 + len(SHIPPED)]]
+    assert lines[5] == "For chat and a coding agent together: the pick for coding agents."
+    names = [line.split()[0] for line in lines[8 : 8 + len(SHIPPED)]]
     assert names == [recipe.name for recipe in SHIPPED] and "lab-tiny-llama" not in names
     assert max(map(len, lines)) <= 132
 
