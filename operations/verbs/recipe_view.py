@@ -33,7 +33,6 @@ FOOT = {
     "recipe": "More of one: tandem recipes NAME. What fits your load: tandem advise. Recipes of others: tandem recipes "
     "add eugr.",
 }
-
 TOGETHER = "For chat and a coding agent together: the pick for coding agents."
 
 
