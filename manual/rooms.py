@@ -62,7 +62,8 @@ HOUSE: tuple[list[Room], ...] = (
             ("tests", *_all("tests.bench", "door", "routing", "spark_start", "start", "start_weights")),
         )
     ],
-    [_room("tests.lab"), _room("tests.support")],
+    [_room("tests.lab")],
+    [_room("tests.support")],
     [Room("deploy.py", ("deploy", "config"))],
     [_room("operations.command")],
     [_room("operations.verbs")],
