@@ -29,8 +29,8 @@ LOADED_S, WAITS_S = 2.0, 0.9
 #: Seconds that a node has for who only looks, and for which a look goes by it that it does not answer. `tandem status`
 #: waits 2.5 s for the list of models (ANSWER_S of operations/node/look/status.py).
 LOOK_S, DARK_S = 1.5, 15.0
-#: Seconds for the node to answer, and for which one that does not is asked again for a stream that has begun: systemd
-#: may be slow, twice, while the node has no word for anybody.
+#: Seconds for the node to answer, and for which one that does not, or where others serve, is asked again for a stream
+#: that has begun: systemd may be slow, twice, while the node has no word for anybody, and who serves is done soon.
 ASK_S, GONE_S = 3.0, 60.0
 #: Seconds after which a stream is told again how far it is. More often ends it: go-openai gives up behind 300 lines
 #: without data.
@@ -107,9 +107,9 @@ async def until_loaded(model: str, path: str) -> AsyncIterator[str]:
     said_at, heard_at, has_waited = 0.0, time.monotonic(), False
     while (told := await tell(url)).state != "loaded":
         now = time.monotonic()
-        if told.state != "away":
+        if told.state == "waits":
             heard_at = now
-        if told.state in ("no", "failed") or (told.state == "away" and not (has_waited and now - heard_at < GONE_S)):
+        elif told.state == "failed" or not (has_waited and now - heard_at < GONE_S):
             raise NotLoaded(told)
         has_waited = True
         if now - said_at >= TOLD_S:

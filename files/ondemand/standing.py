@@ -31,10 +31,12 @@ class Engine:
         self.failures, self.why, self.pauses_until = 0, "", -math.inf
 
     def sees_connections(self, now: float) -> None:
-        """Who asks it now. A look of the canary's is over at once; a long answer is as good as a request just now."""
+        """Who asks it now: whose connection was there at the last look as well. A look of the canary's is over by then,
+        and a request that has just come was wanted by the door before it. A long answer counts as a request just now.
+        """
         ends = self.under_way.standing()
         self.standing = {end: self.standing.get(end, now) for end in ends}
-        self.tenant.is_busy = bool(ends)
+        self.tenant.is_busy = any(since < now for since in self.standing.values())
         if any(now - since >= LONG_S for since in self.standing.values()):
             self.tenant.used = max(self.tenant.used, now)
 

@@ -204,6 +204,21 @@ def test_where_all_serve_a_client_is_told_who(door: Door, tmp_path: Path) -> Non
                 assert (got.status, got.error["message"]) == (503, "no room, b takes 40.0 GiB: a serves")
 
 
+def test_a_stream_that_waits_goes_on_waiting_while_others_serve(door: Door, tmp_path: Path) -> None:
+    with desk(tmp_path, 50, {"a": 40, "b": 40}) as it, ThreadPoolExecutor(1) as pool:
+        url = door.before(it)
+        it.loads("a")
+        stream = pool.submit(Asked, url, "b", stream=True)
+        # The other one has just loaded, and is kept a while for those who wanted it.
+        assert comes(lambda: it.ask("b", "GET")["state"] == "waits")
+        with it.engines["a"].serving():
+            assert comes(lambda: it.ask("b", "GET")["state"] == "no")
+            # The door asks a second time in it, and gives up later.
+            time.sleep(1.2)
+        got = stream.result()
+        assert got.status == 200 and got.body.endswith(b"[DONE]\n\n"), got.body
+
+
 def test_a_node_that_dies_while_it_loads_is_told_of_and_harms_nobody_else(door: Door, tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()

@@ -77,6 +77,25 @@ def test_one_is_kept_for_as_long_as_its_load_took_so_that_a_node_does_not_load_a
     assert tenants.way(wanted, [loaded], 100 * GIB, 100 * GIB, 599.0).for_s == 9.0
 
 
+def test_a_connection_of_a_moment_is_no_request_under_way() -> None:
+    wanted = {
+        "model": "a",
+        "address": "127.0.0.1",
+        "port": 9,
+        "spec": "s",
+        "need_mib": 1,
+        "idle_s": 60.0,
+        "load_s": 1.0,
+    }
+    # As it lies beside the program on a node.
+    part("fallback", "under_way")
+    engine = part("ondemand", "standing").Engine("u", wanted)
+    for now, ends, is_busy in ((1.0, "x", False), (2.0, "y", False), (3.0, "yz", True), (4.0, "", False)):
+        engine.under_way.standing = lambda ends=ends: set(ends)
+        engine.sees_connections(now)
+        assert engine.tenant.is_busy is is_busy, now
+
+
 def test_how_long_it_may_take_is_known_only_where_no_request_is_under_way() -> None:
     wanted = tenant("new", 40, "out")
     for busy, known in ((False, 5.0), (True, None)):

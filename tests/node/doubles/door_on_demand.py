@@ -69,7 +69,7 @@ def main(folder: str, port: int, file: Path) -> None:
     passthrough: Any = importlib.import_module("passthrough")
 
     # A node of a test's unloads sooner as well (desk_double.py).
-    loading.GONE_S, loading.TOLD_S, loading.LOADED_S = 1.5, 0.2, 0.1
+    loading.GONE_S, loading.TOLD_S, loading.LOADED_S = 3.0, 0.2, 0.1
 
     async def nothing(_scope: Any, _receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 418, "headers": []})
