@@ -18,7 +18,8 @@ from tests.plan.samples import ROOT, knobs
 
 def advise(runs: Path | None = None, /, **environment: str) -> subprocess.CompletedProcess[str]:
     plain = {name: value for name, value in os.environ.items() if name not in ("LOAD", "RECIPE", "NODES")}
-    where = {"BENCH_RUNS": str(runs or "/nonexistent")}
+    # Without a terminal's width of their own, programs take that of whoever runs the tests.
+    where = {"BENCH_RUNS": str(runs or "/nonexistent"), "COLUMNS": "100"}
     return subprocess.run(
         [sys.executable, "-m", "bench.advise"],
         env=plain | where | environment, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
