@@ -61,7 +61,7 @@ def kind_of(outlook: Outlook) -> str:
 
 
 def sure(outlook: Outlook) -> str:
-    """The same with the error as a rule, and the worst that was found."""
+    """How sure an outlook is, in words: its kind, its error as a rule, and the worst error that was found."""
     return f"{kind_of(outlook)}, {off}" if (off := _off(outlook)) else kind_of(outlook)
 
 

@@ -27,7 +27,7 @@ def besides(measured: Measured) -> list[str]:
 
 
 def _bounds(measured: Measured) -> str:
-    """What the answer holds for, and what says more."""
+    """For which prompts the run has measured, and which commands tell of longer ones."""
     steps = [step for step in measured.steps if not step.is_known]
     told = (each.prompt_tokens or 0 for step in steps for each in measured.requests[step.name])
     most = max((step.prompt_tokens or 0 for step in steps), default=0) or max(told, default=0)

@@ -28,7 +28,7 @@ _TEMPLATES = jinja2.Environment(
 
 
 def _as_code(text: str) -> Markup:
-    """What stands between backticks, as HTML has it; all else as it is."""
+    """A text as HTML: words between backticks become `<code>`."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
