@@ -22,15 +22,14 @@ SHARES = {
     "tests/node/test_door_litellm.py": "tests/node/test_confined_litellm.py",
     "tests/node/test_protocols_litellm.py": "tests/node/test_passthrough_litellm.py",
 }
-#: Further tries of a test of a file that looks at a clock. A busy machine may make seconds untrue, and not each time.
+#: Further tries of a test. A busy machine may make seconds untrue, and not each time.
 TRIES, TRIES_DELAY_S = 2, 5
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A try that failed is a line RERUN in what pytest says. Tests of the lab take minutes and are tried once."""
     for item in items:
-        names = vars(item.module) if isinstance(item, pytest.Function) else {}
-        if ("time" in names or "until" in names) and not item.get_closest_marker("lab"):
+        if not item.get_closest_marker("lab"):
             item.add_marker(pytest.mark.flaky(reruns=TRIES, reruns_delay=TRIES_DELAY_S))
 
 

@@ -30,7 +30,7 @@ from pathlib import Path
 from operations.node import beats, lock
 sys.stdin.buffer.readline()
 lock.PLACE = Path(sys.argv[1])
-beats.SILENCE_S = 1
+beats.SILENCE_S = float(sys.argv[4])
 print(json.dumps(lock.main(owner=sys.argv[2], what=sys.argv[3])))
 """
 
@@ -38,13 +38,17 @@ print(json.dumps(lock.main(owner=sys.argv[2], what=sys.argv[3])))
 class PipeChannel:
     """In the place of an ssh channel: a process of this machine, which can be stopped as a network can."""
 
+    #: Seconds without a beat after which the lock is freed. Starting the other processes may take several.
+    silence_s = 60.0
+
     def __init__(self, place: Path, owner: str) -> None:
         self.place, self.owner, self.closed = place, owner, False
 
     def exec_command(self, command: str) -> None:
         asked = re.search(r" lock '(\{.*\})'$", command)
         assert asked
-        argv = [sys.executable, "-c", PROGRAM, str(self.place), self.owner, json.loads(asked.group(1))["what"]]
+        what = json.loads(asked.group(1))["what"]
+        argv = [sys.executable, "-c", PROGRAM, str(self.place), self.owner, what, str(self.silence_s)]
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
 
     def makefile(self, _mode: str) -> Any:
@@ -103,6 +107,7 @@ def ended(channel: PipeChannel) -> None:
 
 def test_a_lock_is_held_as_long_as_its_beats_come(head: Any, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tether, "BEAT_S", 0.2)
+    monkeypatch.setattr(PipeChannel, "silence_s", 1)
     hold = run.lock.take(head)
     assert hold.answer["held"] and run.lock.lost() == ""
     gevent.sleep(2)
