@@ -21,9 +21,9 @@ from operations.verbs.recipe_table import free, published, shipped
 COLUMNS = ("recipe", "runs in", "GB on disk", "GiB free", "context", "at once", "Hub login", "one user", "most")
 FOOT = (
     "GB on disk: model and image, on each node. GiB free: that each node must have before a start.",
-    "at once: requests that each engine lets in; open: as many as its release does.",
-    "Hub login: whether the Hub wants a token for the download; ?: not known.",
-    "one user, most: tokens a second that others have published, the best topology (docs/recipes.md).",
+    "at once: requests that each engine lets in; no limit: none of the recipe's own, so its release's.",
+    "Hub login: whether the Hub wants a token for the download.",
+    "one user, most: tokens a second that others have published, the best topology (docs/recipes.md in the clone).",
     "More of one: tandem recipes NAME. What fits your load: tandem advise. Recipes of others: tandem recipes add eugr.",
 )
 
@@ -68,8 +68,8 @@ def runs_in(recipe: Recipe) -> list[str]:
 
 
 def token(recipe: Recipe) -> str:
-    """Whether the Hub wants a token for the model; `?`: nobody has looked."""
-    return "?" if recipe.gated is None else "yes" if recipe.gated else "no"
+    """Whether the Hub wants a token for the model."""
+    return "not known" if recipe.gated is None else "yes" if recipe.gated else "no"
 
 
 def _cost(recipe: Recipe) -> Cost:
@@ -78,23 +78,19 @@ def _cost(recipe: Recipe) -> Cost:
 
 def _context(recipe: Recipe) -> str:
     tokens = count(recipe.flag(ENGINES[recipe.engine].CONTEXT)) or context(recipe, models.of(recipe))
-    if not tokens:
-        return "?"
-    if tokens % 2**20 == 0:
-        return f"{tokens // 2**20}M"
-    return f"{tokens // 2**10}K" if tokens % 2**10 == 0 else f"{tokens // 1000}k"
+    return f"{tokens:,}" if tokens else "not known"
 
 
 def _at_once(recipe: Recipe) -> str:
     said = recipe.flag(ENGINES[recipe.engine].REQUESTS)
-    return str(said) if said else "open"
+    return str(said) if said else "no limit"
 
 
 def one(recipe: Recipe, lines: Sequence[str], chosen: str = "") -> Iterator[str]:
     """All that is known of a recipe; `lines`: what the lint says of it; `chosen`: how an owner chooses it, where that
     is not its name.
     """
-    costs = _cost(recipe)
+    costs, requests = _cost(recipe), _at_once(recipe)
     for pick in PICKS:
         if pick.recipe == recipe.name:
             yield f"{recipe.name}: the pick for {pick.title} ({pick.why})"
@@ -110,11 +106,13 @@ def one(recipe: Recipe, lines: Sequence[str], chosen: str = "") -> Iterator[str]
         "runs in": ", ".join(runs_in(recipe)),
         "download": f"{costs.model_gb:.0f} GB of model, at most {costs.image_gb:.0f} GB of image"
         if costs.model_gb
-        else "?",
+        else "not known",
         "disk": f"{costs.disk_gb:.0f} GB on each node",
         "memory": f"GiB free on each node before a start: {'; '.join(free(recipe))}",
         "context": f"{_context(recipe)} tokens of question and answer together",
-        "at once": f"{_at_once(recipe)} requests on each engine",
+        "at once": f"{requests} requests on each engine"
+        if requests.isdigit()
+        else "as many requests as its release lets in",
         "Hub login": {"no": "none", "yes": "the Hub wants one: the knob hub_token_file"}.get(
             token(recipe), "not known whether the Hub wants one"
         ),

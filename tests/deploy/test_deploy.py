@@ -474,9 +474,9 @@ def test_dry_and_diff_tell_what_would_change_and_change_nothing(tmp_path: Path) 
     ("changes", "said"),
     [
         ({"topolgy": "solo"}, ["no knob is named `topolgy`", "did you mean `topology`?"]),
-        ({"topology": "duo"}, ["topology='duo'", "solo, cluster, replicas"]),
-        ({"recipe": "nemotron"}, ["recipe='nemotron': no such recipe"]),
-        ({"executor": "dask"}, ["executor='dask'"]),
+        ({"topology": "duo"}, ["topology=duo", "solo, cluster, replicas"]),
+        ({"recipe": "nemotron"}, ["recipe=nemotron: no such recipe"]),
+        ({"executor": "dask"}, ["executor=dask"]),
     ],
     ids=lambda value: str(value)[:30],
 )
