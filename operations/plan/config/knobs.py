@@ -330,17 +330,21 @@ def _finding(error: Json, of: str) -> Finding:
     name, value = str(error["loc"][0]), error["input"]
     words = choices(name)
     expected = f"expected one of: {', '.join(words)}" if words else error["msg"].removeprefix("Value error, ")
-    # Of another type than the knob is it, quotes tell a text.
-    is_typed = isinstance(value, str) and not error["type"].endswith("_type")
+    # Where the knob is no text, quotes tell that this is one.
+    is_typed = isinstance(value, str) and isinstance(_default(name), str)
     # An owner may have written a password there, which belongs into a file.
     said = name if name == "alarms" else typed(name, value) if is_typed else f"{name}={value!r}"
     return Finding("knob", f"{said}: {expected}", _remedy(name, value, of))
 
 
+def _default(name: str) -> Any:
+    return Knobs.model_fields[name].get_default(call_default_factory=True)
+
+
 def _remedy(name: str, wrong: Any, of: str) -> str:
     """Both ways in which an owner says a knob; those of no single word are said in the file alone."""
     in_file = f"change `{name}` in group_data/all.py"
-    default = Knobs.model_fields[name].get_default(call_default_factory=True)
+    default = _default(name)
     if isinstance(default, dict) or name == "alarms":
         return in_file
     near = get_close_matches(str(wrong), choices(name), n=1, cutoff=0)
