@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,12 +18,15 @@ from operations.command import disks as disks
 from operations.command import examine as examine
 from operations.command import keys as keys
 from operations.command import lab as lab
+from operations.command import meant
 from operations.command.groups import EXITS, app, put_in_order
 from operations.command.origin import commit
 from operations.command.version import version
-from operations.plan.config.refusal import Refusal, nearest
+from operations.plan.config.refusal import Refusal
 
 NOT_UNDERSTOOD, INTERRUPTED = 2, 130
+#: For who has no folder yet.
+BEGIN = "Begin: `tandem init ~/sparks` (finds your Sparks), then `cd ~/sparks && tandem apply`"
 
 put_in_order()
 
@@ -42,6 +48,9 @@ def start(
 
 def main(argv: list[str] | None = None) -> int:
     """Ends with the verb's own exit code (`groups.EXITS`); a fault is told in a line, and never as a traceback."""
+    typed = sys.argv[1:] if argv is None else argv
+    if not typed and not Path(os.environ.get("TANDEM_FOLDER", "."), "inventory.py").is_file():
+        print(BEGIN)
     try:
         return int(app(argv, prog_name="tandem", standalone_mode=False) or 0)
     except Refusal as refusal:
@@ -57,18 +66,21 @@ def main(argv: list[str] | None = None) -> int:
             raise
         # Without a verb it is the help, which was shown.
         if error.format_message():
-            print(f"tandem: {_told(error)}", file=sys.stderr)
+            print(f"tandem: {_told(error, typed)}", file=sys.stderr)
         return NOT_UNDERSTOOD
 
 
-def _told(error: Exception) -> str:
-    """One line: what was not understood, and what comes nearest."""
+def _told(error: Exception, typed: Sequence[str]) -> str:
+    """One line: what was not understood, and what is meant."""
     message = str(error.format_message()).rstrip(".")  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
-    words = context.command_path if context else "tandem"
+    if context is None:
+        return f"{message}; `tandem --help` lists what there is"
+    path = context.command_path
     if unknown := re.match(r"No such command '(.*?)'", message):
-        verbs = list(context.command.commands) if context else []
-        return f"no verb is named `{unknown[1]}`: {nearest(unknown[1], verbs, f'`{words} --help` lists them')}"
+        return meant.verb(path, unknown[1], list(context.command.commands))
     if extra := re.match(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", message):
-        message = f"`{words}` takes no `{extra[1]}` (no verb takes a node: each is about all of them)"
-    return f"{message}; `{words} --help` lists what there is"
+        return meant.words(context, extra[1].split(), typed)
+    if (other := re.match(r"No such option: (\S+)", message)) and (said := meant.option(context, other[1], typed)):
+        return said
+    return f"{message}; `{path} --help` lists what there is"

@@ -23,7 +23,12 @@ def init(
     purpose: Annotated[
         str, typer.Option("--for", help="In place of --model, what for: chat, coding, one-spark, most-users.")
     ] = "",
-    reach: Annotated[str, typer.Option(help="Who may reach it: this (the Sparks alone), home, all.")] = "",
+    reach: Annotated[
+        str,
+        typer.Option(
+            help="Who may reach it: this (the Sparks alone; the knob proxy_bind is loopback), home (management), all."
+        ),
+    ] = "",
     people: Annotated[int | None, typer.Option(help="How many people use it.", min=1)] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing; what is not given has its default.")] = False,
 ) -> int:

@@ -39,7 +39,7 @@ def advise(
 def bench(
     at: At,
     topologies: Annotated[str, typer.Option(help="Measure these in turn; what is declared is put back.")] = "",
-    profile: Annotated[str, typer.Option(help="What is asked (docs/bench.md).")] = "",
+    profile: Annotated[str, typer.Option(help="What is asked (docs/bench.md in the clone).")] = "",
     users: Annotated[str, typer.Option(help="Users at once: `1 4 16`.")] = "",
     seconds: Annotated[str, typer.Option("--for", help="How long to measure: `30m`.")] = "",
     slo: Annotated[str, typer.Option(help="What counts as good enough: `ttft=2s`.")] = "",
@@ -68,7 +68,7 @@ def report(
     at: At,
     run: Annotated[str, typer.Argument(help="The run's folder; the newest without it.")] = "",
     against: Annotated[str, typer.Option(help="Another run's folder, to compare with.")] = "",
-    figures: Annotated[str, typer.Option(help="Which figures (docs/advise.md).")] = "",
+    figures: Annotated[str, typer.Option(help="Which figures (docs/advise.md in the clone).")] = "",
     out: Annotated[str, typer.Option(help="The folder that it is written into.")] = "",
 ) -> int:
     """A run of `tandem bench` as a page, Markdown and CSV."""

@@ -47,7 +47,8 @@ app = typer.Typer(
 _AT = {
     "knobs": (
         Annotated[
-            list[str] | None, typer.Argument(metavar="[KNOB=VALUE]...", help="Knobs for this run (docs/knobs.md).")
+            list[str] | None,
+            typer.Argument(metavar="[KNOB=VALUE]...", help="Knobs for this run (docs/knobs.md in the clone)."),
         ],
         None,
     ),

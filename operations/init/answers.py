@@ -63,7 +63,7 @@ def reach(word: str) -> str:
     """Raises Refusal with the nearest."""
     if word.lower() in REACH:
         return word.lower()
-    raise Refusal(Finding("--reach", f"`{word}` is nobody", nearest(word, REACH, f"one of: {', '.join(REACH)}")))
+    raise Refusal(Finding("--reach", f"`{word}` is no choice", nearest(word, REACH, f"one of: {', '.join(REACH)}")))
 
 
 def people(text: str) -> int:

@@ -23,7 +23,7 @@ from operations.plan.config.refusal import Finding, Refusal
 
 INVENTORY, KNOBS, IGNORE = "inventory.py", "group_data/all.py", ".gitignore"
 INVENTORY_HEAD = '"""Your Sparks, the head first. Edit it as you like: `tandem init` keeps your lines."""\n'
-KNOBS_HEAD = '''"""What differs from Tandem's defaults; docs/knobs.md has every knob. `tandem init` keeps your lines."""
+KNOBS_HEAD = '''"""What differs from the defaults (docs/knobs.md in the clone). `tandem init` keeps your lines."""
 
 # Tandem changes a node as root: the login needs sudo without a password.
 _sudo = True

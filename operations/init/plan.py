@@ -81,9 +81,7 @@ def lines(recipe: Recipe, wanted: Mapping[str, Any], nodes: int) -> list[str]:
     if recipe.gated:
         told.append("token      the Hub wants one for this model: the knob hub_token_file")
     elif recipe.gated is None:
-        told.append(
-            "token      not known whether the Hub wants one (docs/gated.md): tandem apply says so where it does"
-        )
+        told.append("token      not known whether the Hub wants one: tandem apply says so (docs/gated.md in the clone)")
     return told
 
 

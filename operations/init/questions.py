@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,6 +51,7 @@ class Flags:
 
     def check(self) -> None:
         """Raises Refusal for a word that is not understood, before a node is asked."""
+        self._check_folder()
         if self.user:
             check_user(self.user)
         if self.model and self.purpose:
@@ -63,12 +65,24 @@ class Flags:
         if self.people is not None:
             given.people(str(self.people))
 
+    def _check_folder(self) -> None:
+        """Raises Refusal where a node was typed behind a blank: it would be the folder."""
+        *_, last = ["", *self.nodes.replace(",", " ").split()]
+        folder = str(self.folder)
+        if folder != last and _without_digits(folder) == _without_digits(last) and not self.folder.exists():
+            remedy = f"write the Sparks with a comma: --nodes {self.nodes.strip(', ')},{folder}"
+            raise Refusal(Finding("folder", f"`{folder}` is written like a Spark", remedy))
+
+
+def _without_digits(name: str) -> str:
+    return re.sub(r"\d+", "0", name.rpartition("@")[2])
+
 
 def answers(flags: Flags, asker: Asker, before: Owned, nodes: int) -> tuple[Answers, Recipe]:
     """From flags, else asked where there is a terminal, else what the folder says, else a default. Raises Refusal."""
     if "models" in before.knobs:
         problem = "declares several models, which are edited by hand"
-        raise Refusal(Finding(str(before.path / KNOBS), problem, "docs/models.md says how"))
+        raise Refusal(Finding(str(before.path / KNOBS), problem, "docs/models.md in the clone says how"))
     name, pick = _model(flags, asker, str(before.knobs.get("recipe", "")), nodes)
     recipe = given.recipe(name)
     given.check_fits(recipe, nodes)

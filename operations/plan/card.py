@@ -59,7 +59,7 @@ def card(plan: Plan, key: str, address: str = "", login: str = "") -> list[str]:
     rows.append(("apps", "Open WebUI, Cline, Continue, Codex: base URL, key and model as above"))
     rows.append(("", f"Claude Code: ANTHROPIC_BASE_URL={url}"))
     rows.append(("", f"             ANTHROPIC_AUTH_TOKEN=the key ANTHROPIC_MODEL={names[0]}"))
-    rows.append(("", 'one is refused? docs/connect.md, "When an app is refused"'))
+    rows.append(("", 'one is refused? docs/connect.md in the clone, "When an app is refused"'))
     rows += [("next" if not number else "", f"tandem {verb:<10}{why}") for number, (verb, why) in enumerate(_NEXT)]
     return ["", *(f"  {name:<{_WIDTH}}{text}" for name, text in rows), ""]
 

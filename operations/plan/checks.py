@@ -77,7 +77,7 @@ def _firewall(survey: Survey) -> Findings:
 
 def _tls(survey: Survey, knobs: Knobs) -> Findings:
     if knobs.tls != "off" and not survey["openssl"]:
-        yield kinds.NO_OPENSSL.said(tls=repr(knobs.tls))
+        yield kinds.NO_OPENSSL.said(tls=knobs.tls)
 
 
 def _secrets(survey: Survey) -> Findings:

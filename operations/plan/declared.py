@@ -128,10 +128,10 @@ def of_models(data: Mapping[str, Any]) -> Json:
         _, name, *word = key.split(".", 2)
         if name not in models:
             remedy = nearest(name, models, f"the models are: {', '.join(models) or 'none'}")
-            raise Refusal(Finding("data", f"`{key}`: no model is named `{name}`", f"{remedy}; models.NAME.KNOB=value"))
+            raise Refusal(Finding("knob", f"`{key}`: no model is named `{name}`", f"{remedy}; models.NAME.KNOB=value"))
         if not word:
             problem = f"`{key}={value}` does not say which word of the model `{name}` it is for"
-            raise Refusal(Finding("data", problem, f"{key}.WORD=value; a model has: {', '.join(_WORDS)}"))
+            raise Refusal(Finding("knob", problem, f"{key}.WORD=value; a model has: {', '.join(_WORDS)}"))
         models[name][word[0]] = value
     return {**rest, "models": models}
 
@@ -144,7 +144,7 @@ def knobs_of_models(knobs: Knobs, data: Mapping[str, Any]) -> dict[str, Knobs]:
         findings += _of_words(name, words)
         own = {word: words[word] for word in OF_A_MODEL if word in words}
         try:
-            found[name] = read_knobs({**data, **own, "models": {}})
+            found[name] = read_knobs({**data, **own, "models": {}}, f"models.{name}.")
         except Refusal as refusal:
             findings += [Finding(f"models.{name}", each.problem, each.remedy) for each in refusal.findings]
         else:
@@ -205,7 +205,7 @@ def _of_demand(name: str, words: Mapping[str, Any], own: Knobs) -> Iterator[Find
         problem = f"idle_minutes={minutes:g}, and it is not on demand: it stays loaded"
         yield Finding(where, problem, 'add "on_demand": True, or take idle_minutes out')
     if on_demand and own.topology != "solo":
-        problem = f"on_demand with topology={own.topology!r}: {_NOT_ON_DEMAND[own.topology]}"
+        problem = f"on_demand with topology={own.topology}: {_NOT_ON_DEMAND[own.topology]}"
         yield Finding(where, problem, '"topology": "solo", with one node in `nodes`; or take on_demand out')
 
 

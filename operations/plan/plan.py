@@ -11,7 +11,7 @@ from operations.plan.cluster.nodes import Node
 from operations.plan.cluster.served_model import ServedModel, on, ranked, with_ports
 from operations.plan.config.files import File
 from operations.plan.config.knobs import Knobs
-from operations.plan.config.refusal import Finding, Refusal
+from operations.plan.config.refusal import Finding, Refusal, typed
 from operations.plan.declared import Declared, DeclaredModel, check_nodes
 from operations.plan.ranks import check_groups, check_ranks
 from operations.plan.recipes.recipe import Recipe
@@ -82,16 +82,15 @@ def check_topology(of: Declared, names: Sequence[str]) -> None:
     """Refuse what can't be, with the knob that would have to change. `names`: of the inventory's nodes."""
     check_nodes(of, names)
     if of.knobs.models and of.knobs.fallback != "off":
-        problem = f"fallback={of.knobs.fallback!r} is for a model that has all nodes to itself, and `models` names some"
-        raise Refusal(Finding("data", problem, "set fallback to off"))
+        problem = f"fallback={of.knobs.fallback} is for a model that has all nodes to itself, and `models` names some"
+        raise Refusal(Finding("knob", problem, "set fallback to off"))
     if of.knobs.models and names[0] not in of.serving(names):
         problem = f"no model lies on {names[0]}, the head: keys of clients, and what watches all nodes, are there"
         raise Refusal(Finding("models", problem, f"give one of them {names[0]}, or put another node first"))
     if len(names) + 11 > min(subnet.num_addresses for subnet in of.knobs.rail_subnets) - 2:
-        problem = (
-            f"fabric_subnets={of.knobs.fabric_subnets!r}: too small for {len(names)} nodes, of which the head has .11"
-        )
-        raise Refusal(Finding("data", problem, "give each rail a wider subnet, a /24 for instance"))
+        said = typed("fabric_subnets", of.knobs.fabric_subnets)
+        problem = f"{said}: too small for {len(names)} nodes, of which the head has .11"
+        raise Refusal(Finding("knob", problem, "give each rail a wider subnet, a /24 for instance"))
     for model in of.models:
         try:
             check_one(
@@ -112,19 +111,19 @@ def check_one(recipe: Recipe, knobs: Knobs, node_count: int, where: str = "") ->
         return
     if knobs.topology not in recipe.topologies:
         allowed = ", ".join(recipe.topologies)
-        problem = f"topology={knobs.topology!r}: the recipe {recipe.name} runs in: {allowed}"
-        raise Refusal(Finding("data", problem, f"set topology to one of: {allowed}, or choose another recipe"))
+        problem = f"topology={knobs.topology}: the recipe {recipe.name} runs in: {allowed}"
+        raise Refusal(Finding("knob", problem, f"set topology to one of: {allowed}, or choose another recipe"))
     check_fallback(recipe, knobs)
     check_ranks(recipe, knobs, node_count)
     if knobs.topology == "cluster" and node_count < recipe.min_nodes:
         problem = f"the recipe {recipe.name} wants {recipe.min_nodes} nodes or more; {has} {node_count}"
-        raise Refusal(Finding("data", problem, f"add nodes to {add}, or choose another recipe"))
+        raise Refusal(Finding("knob", problem, f"add nodes to {add}, or choose another recipe"))
     if knobs.topology != "solo" and node_count < 2:
-        problem = f"topology={knobs.topology!r} needs two nodes or more; {has} {node_count}"
-        raise Refusal(Finding("data", problem, f"add a node to {add}, or set topology to solo"))
+        problem = f"topology={knobs.topology} needs two nodes or more; {has} {node_count}"
+        raise Refusal(Finding("knob", problem, f"add a node to {add}, or set topology to solo"))
     if knobs.topology == "solo" and node_count > 1:
-        problem = f"topology='solo' is one engine on one node; {has} {node_count}"
-        raise Refusal(Finding("data", problem, "name one node, or set topology to cluster or replicas"))
+        problem = f"topology=solo is one engine on one node; {has} {node_count}"
+        raise Refusal(Finding("knob", problem, "name one node, or set topology to cluster or replicas"))
 
 
 def as_a_whole(of: Declared, names: Sequence[str]) -> Knobs:

@@ -24,30 +24,30 @@ def check_groups(recipe: Recipe, knobs: Knobs, nodes: int, has: str, add: str) -
     size = knobs.nodes_per_replica
     said = f"nodes_per_replica={size}"
     if knobs.topology != "replicas":
-        problem = f"{said} with topology={knobs.topology!r}: only replicas lie on groups of nodes"
-        raise Refusal(Finding("data", problem, "set nodes_per_replica to 1, or topology to replicas"))
+        problem = f"{said} with topology={knobs.topology}: only replicas lie on groups of nodes"
+        raise Refusal(Finding("knob", problem, "set nodes_per_replica to 1, or topology to replicas"))
     if "cluster" not in recipe.topologies:
         runs_in = ", ".join(recipe.topologies)
         problem = f"{said}: each group is a cluster, and the recipe {recipe.name} runs in: {runs_in}"
-        raise Refusal(Finding("data", problem, "set nodes_per_replica to 1, or choose another recipe"))
+        raise Refusal(Finding("knob", problem, "set nodes_per_replica to 1, or choose another recipe"))
     if nodes < 2 * size:
         problem = f"{said} wants {2 * size} nodes or more, two groups at least; {has} {nodes}"
         remedy = f"add nodes to {add}, or set nodes_per_replica to 1 and topology to cluster"
-        raise Refusal(Finding("data", problem, remedy))
+        raise Refusal(Finding("knob", problem, remedy))
     if nodes % size:
         fitting = [each for each in _stages(nodes) if 2 * each <= nodes]
         problem = f"{said} does not divide {nodes} nodes ({has} so many): all groups have the same number of nodes"
-        raise Refusal(Finding("data", problem, f"set it to {_one_of(fitting)}, or change the number of nodes"))
+        raise Refusal(Finding("knob", problem, f"set it to {_one_of(fitting)}, or change the number of nodes"))
     if size < recipe.min_nodes:
         problem = f"{said}: the recipe {recipe.name} wants {recipe.min_nodes} nodes or more for one engine"
-        raise Refusal(Finding("data", problem, f"set it to {recipe.min_nodes} or more, or choose another recipe"))
+        raise Refusal(Finding("knob", problem, f"set it to {recipe.min_nodes} or more, or choose another recipe"))
     stages = knobs.pipeline_parallel
     if stages > 1 and not ENGINES[recipe.engine].PIPELINES:
         remedy = "set pipeline_parallel to 1, or choose a recipe of another engine"
-        raise Refusal(Finding("data", f"pipeline_parallel={stages}: {recipe.engine} has no stages here", remedy))
+        raise Refusal(Finding("knob", f"pipeline_parallel={stages}: {recipe.engine} has no stages here", remedy))
     if size % stages:
         problem = f"pipeline_parallel={stages} does not divide the {size} nodes of a group (nodes_per_replica)"
-        raise Refusal(Finding("data", problem, f"set it to {_one_of(_stages(size))}"))
+        raise Refusal(Finding("knob", problem, f"set it to {_one_of(_stages(size))}"))
 
 
 def check_ranks(recipe: Recipe, knobs: Knobs, nodes: int) -> None:
@@ -57,18 +57,18 @@ def check_ranks(recipe: Recipe, knobs: Knobs, nodes: int) -> None:
     if stages == 1:
         return
     if knobs.topology != "cluster":
-        problem = f"{said} with topology={knobs.topology!r}: only a cluster has stages"
+        problem = f"{said} with topology={knobs.topology}: only a cluster has stages"
         groups = ", or nodes_per_replica to 2 or more" if knobs.topology == "replicas" else ""
-        raise Refusal(Finding("data", problem, f"set pipeline_parallel to 1, or topology to cluster{groups}"))
+        raise Refusal(Finding("knob", problem, f"set pipeline_parallel to 1, or topology to cluster{groups}"))
     if not ENGINES[recipe.engine].PIPELINES:
         remedy = "set pipeline_parallel to 1, or choose a recipe of another engine"
-        raise Refusal(Finding("data", f"{said}: {recipe.engine} has no pipeline stages here", remedy))
+        raise Refusal(Finding("knob", f"{said}: {recipe.engine} has no pipeline stages here", remedy))
     if stages > nodes:
         problem = f"{said} wants {stages} nodes or more, one for each stage; the inventory has {nodes}"
-        raise Refusal(Finding("data", problem, f"add nodes to the inventory, or set it to {nodes} at most"))
+        raise Refusal(Finding("knob", problem, f"add nodes to the inventory, or set it to {nodes} at most"))
     if nodes % stages:
         problem = f"{said} does not divide the {nodes} nodes of the inventory: all stages have the same number of nodes"
-        raise Refusal(Finding("data", problem, f"set it to {_one_of(_stages(nodes))}"))
+        raise Refusal(Finding("knob", problem, f"set it to {_one_of(_stages(nodes))}"))
 
 
 def check_model(recipe: Recipe, knobs: Knobs, nodes: int, layout: Mapping[str, Any]) -> Iterator[Finding]:

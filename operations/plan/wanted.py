@@ -74,10 +74,10 @@ def _check_revision(knobs: Knobs) -> None:
     """Refuse one commit for several models: it is of one repository."""
     if not knobs.model_revision:
         return
-    problem = f"model_revision={knobs.model_revision!r} is a commit of one model, and `models` names each by itself"
+    problem = f"model_revision={knobs.model_revision} is a commit of one model, and `models` names each by itself"
     entry = f'"model_revision": "{knobs.model_revision}"'
     remedy = f"clear it, and put {entry} into the entry of its model, one of: {', '.join(knobs.models)}"
-    raise Refusal(Finding("data", problem, remedy))
+    raise Refusal(Finding("knob", problem, remedy))
 
 
 def _recipe(knobs: Knobs) -> Recipe:
@@ -87,8 +87,8 @@ def _recipe(knobs: Knobs) -> Recipe:
         revisions[recipe.model.repo] = ("model_revision", knobs.model_revision)
     findings = [
         Finding(
-            "data",
-            f"{knob}={revision!r}: the recipe {recipe.name} has its own of {each.repo}, {each.revision}",
+            "knob",
+            f"{knob}={revision}: the recipe {recipe.name} has its own of {each.repo}, {each.revision}",
             f"clear {knob} in group_data/all.py",
         )
         for each in recipe.models

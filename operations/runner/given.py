@@ -13,7 +13,8 @@ from pyinfra import logger
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
-from operations.plan.config.knobs import CONNECTOR_PREFIXES, read_knobs
+from operations.plan.config.knob_fields import SET
+from operations.plan.config.knobs import CONNECTOR_PREFIXES, Knobs, choices, read_knobs
 from operations.plan.config.refusal import Finding, Refusal, as_table
 from operations.plan.declared import check_nodes, of_models
 from operations.plan.recipes.formats import stems
@@ -62,14 +63,20 @@ def _no_pairs(words: Sequence[str]) -> Iterator[Finding]:
     if all(_PAIR.match(word) or (word.endswith("=") and word[:-1]) for word in words):
         return
     joined = re.sub(r"\s*=\s*", "=", " ".join(words))
+    is_said = "=" in joined and not joined.startswith("=")
+    remedy = f"write {joined}" if is_said else "write knob=value, without spaces"
     for word in words:
         if not _PAIR.match(word):
-            is_said = "=" in joined and not joined.startswith("=")
-            remedy = f"write {joined}" if is_said else "write knob=value, without spaces"
-            if word in stems():
-                remedy = f"did you mean `recipe={word}`?"
-            yield Finding("data", f"`{word}` is no knob=value", remedy)
+            yield Finding("knob", f"`{word}` is no knob=value", _of_value(word) or remedy)
             return
+
+
+def _of_value(word: str) -> str:
+    """The knobs that can be the word, those alone that an owner edits first where one is among them; empty: none."""
+    values = {name: stems() if name == "recipe" else choices(name) for name in Knobs.model_fields}
+    pairs = {name: f"`{name}={word}`" for name, known in values.items() if word in known}
+    pairs = {name: pair for name, pair in pairs.items() if name in SET} or pairs
+    return f"did you mean {', or '.join(pairs.values())}?" if pairs else ""
 
 
 def _name(name: str) -> Iterator[Finding]:

@@ -43,7 +43,7 @@ def _declared(head: Host) -> Declared:
         declared = wanted(dict(head.data.dict()))
         if declared.knobs.models:
             problem = "`models` declares several, and a bench changes the topology of the one that it measures"
-            raise Refusal(Finding("data", problem, "bench with the knobs recipe and topology, and no `models`"))
+            raise Refusal(Finding("knob", problem, "bench with the knobs recipe and topology, and no `models`"))
     recipe, knobs = declared.first.pair
     return {
         "recipe": recipe.name,

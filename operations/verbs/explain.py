@@ -6,6 +6,9 @@ from operations.plan.config.refusal import Finding, Refusal, nearest
 from operations.plan.doctor.findings import KINDS
 from operations.plan.services.rules import alarms
 
+#: How a code is recognised, and where all are.
+_LOOK = "codes look like `rail-no-carrier`, in brackets behind a finding, and an alarm has its name; all: docs/messages.md"
+
 
 def lines(name: str) -> list[str]:
     """The texts of a kind of findings by its code, or of an alarm by its name, a line each.
@@ -14,8 +17,8 @@ def lines(name: str) -> list[str]:
     """
     known = {code: kind.explained() for code, kind in KINDS.items()} | alarms()
     if name not in known:
-        every = f"a code stands in brackets behind a finding, an alarm has its name; all: {', '.join(sorted(known))}"
-        raise Refusal(Finding("explain", f"no finding and no alarm is called `{name}`", nearest(name, known, every)))
+        problem = f"no finding and no alarm is called `{name}`"
+        raise Refusal(Finding("explain", problem, nearest(name, known, _LOOK)))
     seen, means, remedy = known[name]
     rows = (("seen", seen), ("means", means), ("remedy", remedy))
     return [name, *(f"  {row + ':':8}{text}" for row, text in rows if text)]

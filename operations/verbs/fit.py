@@ -214,7 +214,11 @@ def _check_writable(of: Subject, kv: str) -> None:
     """Refuse what no recipe can be written of."""
     if of.gguf:
         raise Refusal(
-            Finding("--write", "no recipe is written for GGUF files", "docs/engines.md has one of llama.cpp to copy")
+            Finding(
+                "--write",
+                "no recipe is written for GGUF files",
+                "docs/engines.md in the clone has one of llama.cpp to copy",
+            )
         )
     if kv and kv not in written.VLLM_TYPES:
         remedy = f"name one of: {', '.join(written.VLLM_TYPES)}"

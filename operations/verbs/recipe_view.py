@@ -26,8 +26,8 @@ _WIDE = 1000
 SPARED = ("at once", "Hub login", "runs in", "one user")
 FOOT = {
     "GB on disk": "GB on disk: model and image, on each node. GiB free: that each node must have before a start.",
-    "at once": "at once: requests that each engine lets in; open: as many as its release does.",
-    "Hub login": "Hub login: whether the Hub wants a token for the download; ?: not known.",
+    "at once": "at once: requests that each engine lets in; no limit: none of the recipe's own, so its release's.",
+    "Hub login": "Hub login: whether the Hub wants a token for the download.",
     "one user": "one user: its tokens a second, as others have published them (docs/recipes.md).",
     "most": "most: the most tokens a second that others have published, and for how many users.",
     "recipe": "More of one: tandem recipes NAME. What fits your load: tandem advise. Recipes of others: tandem recipes "
@@ -94,8 +94,8 @@ def runs_in(recipe: Recipe) -> list[str]:
 
 
 def token(recipe: Recipe) -> str:
-    """Whether the Hub wants a token for the model; `?`: nobody has looked."""
-    return "?" if recipe.gated is None else "yes" if recipe.gated else "no"
+    """Whether the Hub wants a token for the model."""
+    return "not known" if recipe.gated is None else "yes" if recipe.gated else "no"
 
 
 def _cost(recipe: Recipe) -> Cost:
@@ -104,16 +104,12 @@ def _cost(recipe: Recipe) -> Cost:
 
 def _context(recipe: Recipe) -> str:
     tokens = count(recipe.flag(ENGINES[recipe.engine].CONTEXT)) or context(recipe, models.of(recipe))
-    if not tokens:
-        return "?"
-    if tokens % 2**20 == 0:
-        return f"{tokens // 2**20}M"
-    return f"{tokens // 2**10}K" if tokens % 2**10 == 0 else f"{tokens // 1000}k"
+    return f"{tokens:,}" if tokens else "not known"
 
 
 def _at_once(recipe: Recipe) -> str:
     said = recipe.flag(ENGINES[recipe.engine].REQUESTS)
-    return str(said) if said else "open"
+    return str(said) if said else "no limit"
 
 
 def one(recipe: Recipe, lines: Sequence[str], chosen: str = "") -> Iterator[str]:
@@ -136,7 +132,7 @@ def one(recipe: Recipe, lines: Sequence[str], chosen: str = "") -> Iterator[str]
         "runs in": ", ".join(runs_in(recipe)),
         "download": f"{costs.model_gb:.0f} GB of model, at most {costs.image_gb:.0f} GB of image"
         if costs.model_gb
-        else "?",
+        else "not known",
         "disk": f"{costs.disk_gb:.0f} GB on each node",
         "memory": f"GiB free on each node before a start: {'; '.join(free(recipe))}",
         "context": f"{_context(recipe)} tokens of question and answer together",

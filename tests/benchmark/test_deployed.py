@@ -133,14 +133,14 @@ def test_the_words_of_pyinfra_come_down_to_a_line() -> None:
     )
     assert why(failed) == "http://a:8001 does not serve: its unit is failed. From its log: ValueError: no room"
     refused = (
-        "--> pyinfra error in /x/report.py line 32: \n    data  no knob is named `x`\n          -> did you mean `y`?\n"
+        "--> pyinfra error in /x/report.py line 32: \n    knob  no knob is named `x`\n          -> did you mean `y`?\n"
     )
-    assert why(refused) == "data no knob is named `x` -> did you mean `y`?"
+    assert why(refused) == "knob no knob is named `x` -> did you mean `y`?"
     early = (
         "--> Connecting to hosts...\n    nothing was changed; this has to be put right first:\n"
-        "    data  no knob is named `x`\n          -> did you mean `y`?\n\n--> Disconnecting from hosts...\n"
+        "    knob  no knob is named `x`\n          -> did you mean `y`?\n\n--> Disconnecting from hosts...\n"
     )
-    assert why(early) == "data no knob is named `x` -> did you mean `y`?"
+    assert why(early) == "knob no knob is named `x` -> did you mean `y`?"
     away = "    spark-1 does not answer (connection refused): x\n\n--> pyinfra error: no node answers\n"
     assert why(away) == "spark-1 does not answer (connection refused): x no node answers"
     assert why("") == "it ended without a word" and why("\x1b[31mlast words\x1b[0m") == "last words"

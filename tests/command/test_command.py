@@ -88,10 +88,6 @@ def test_every_program_that_make_asks_has_its_verb() -> None:
         (["staus"], "no verb is named `staus`: did you mean `status`?"),
         (["xyzzy"], "no verb is named `xyzzy`: `tandem --help` lists them"),
         (["status", "--jsn"], "No such option: --jsn (Possible options: --json); `tandem status --help`"),
-        (
-            ["status", "spark-1"],
-            "`tandem status` takes no `spark-1` (no verb takes a node: each is about all of them); ",
-        ),
         (["key"], "Missing argument 'name'; `tandem key --help` lists what there is"),
         (["status", "--folder", "nowhere"], "folder: nowhere is no folder; name yours"),
         (["status", "--folder", "~nobody-here/x"], "folder: ~nobody-here/x can't be entered: Could not determine home"),
@@ -117,12 +113,13 @@ def test_a_folder_without_an_inventory_is_named(tmp_path: Path) -> None:
     ("typed", "said", "remedy"),
     [
         (["topolgy=solo"], "no knob is named `topolgy`", "did you mean `topology`?"),
-        (["topology=sollo"], "topology='sollo': expected one of: solo, cluster, replicas", "change `topology`"),
+        (["topology=sollo"], "topology=sollo: expected one of: solo, cluster, replicas", "change `topology`"),
         (["topology", "=", "replicas"], "`topology` is no knob=value", "write topology=replicas"),
         (["topology = replicas"], "`topology = replicas` is no knob=value", "write topology=replicas"),
         (["gpt-oss-120b-mxfp4"], "`gpt-oss-120b-mxfp4` is no knob=value", "did you mean `recipe=gpt-oss-120b-mxfp4`?"),
-        (["recipe=gpt-oss"], "recipe='gpt-oss': no such recipe", "did you mean `gpt-oss-120b-mxfp4`?"),
-        (["solo"], "`solo` is no knob=value", "write knob=value, without spaces"),
+        (["recipe=gpt-oss"], "recipe=gpt-oss: no such recipe", "did you mean `gpt-oss-120b-mxfp4`?"),
+        (["solo"], "`solo` is no knob=value", "did you mean `topology=solo`?"),
+        (["something"], "`something` is no knob=value", "write knob=value, without spaces"),
         (["=solo"], "`=solo` is no knob=value", "write knob=value, without spaces"),
     ],
 )

@@ -368,9 +368,9 @@ LACKING = {"m-00001-of-00003.gguf": header(GGUF), "m-00003-of-00003.gguf": 1}
         (
             None,
             ["qwen3.6-35b"],
-            "data: recipe='qwen3.6-35b': no such recipe; do you mean one of: qwen3.6-35b-a3b-nvfp4",
+            "knob: recipe=qwen3.6-35b: no such recipe; do you mean one of: qwen3.6-35b-a3b-nvfp4",
         ),
-        (None, ["gone.yaml"], "data: recipe='gone.yaml': there is no such file here; give the path of a file"),
+        (None, ["gone.yaml"], "knob: recipe=gone.yaml: there is no such file here; give the path of a file"),
     ],
 )
 def test_what_can_t_be_fitted_is_one_line(

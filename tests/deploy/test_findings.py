@@ -13,9 +13,9 @@ from tests.deploy.fake import NAMES, RAY, as_planned, deploy, flags, fresh, plan
     ("changes", "said"),
     [
         ({"topolgy": "solo"}, ["no knob is named `topolgy`", "did you mean `topology`?"]),
-        ({"topology": "duo"}, ["topology='duo'", "solo, cluster, replicas"]),
-        ({"recipe": "nemotron"}, ["recipe='nemotron': no such recipe"]),
-        ({"executor": "dask"}, ["executor='dask'"]),
+        ({"topology": "duo"}, ["topology=duo", "solo, cluster, replicas"]),
+        ({"recipe": "nemotron"}, ["recipe=nemotron: no such recipe"]),
+        ({"executor": "dask"}, ["executor=dask"]),
     ],
     ids=lambda value: str(value)[:30],
 )

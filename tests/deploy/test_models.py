@@ -188,7 +188,7 @@ def test_one_value_of_one_model_is_changed_for_one_run(tmp_path: Path) -> None:
     [
         ("models.bb.topology=solo", ["no model is named `bb`", "did you mean `b`?"]),
         ("models.b.topolgy=solo", ["models.b", "no knob of a model is named `topolgy`", "did you mean `topology`?"]),
-        ("models.b.topology=cluster", ["models.b", "topology='cluster' needs two nodes or more"]),
+        ("models.b.topology=cluster", ["models.b", "topology=cluster needs two nodes or more"]),
         ("models.b.proxy_port=9000", ["models.b", "`proxy_port` is not one model's", "set it outside of `models`"]),
         ("models.b.nodes=elsewhere", ["no node of the inventory is named `elsewhere`", "the nodes are:"]),
         ("models.b.served_name=one", ["serves `one`, and so does `a`", "served_name"]),
@@ -331,7 +331,7 @@ def test_a_commit_for_all_of_them_is_refused(tmp_path: Path) -> None:
     outcome = run(tmp_path, as_planned(BOTH), BOTH, "--data", f"model_revision={'d' * 40}")
     assert outcome.refused and outcome.commands == [] and "Traceback" not in outcome.text
     line = " ".join(outcome.text.partition("put right first:")[2].split())
-    assert f"model_revision='{'d' * 40}' is a commit of one model" in line and line.count(" -> ") == 1
+    assert f"model_revision={'d' * 40} is a commit of one model" in line and line.count(" -> ") == 1
     assert "into the entry of its model, one of: a, b" in line
 
 

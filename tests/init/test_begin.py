@@ -168,9 +168,10 @@ def test_again_only_what_is_asked_changes(ready: Stage) -> None:
         (("--nodes", "me@@x"), 2, "nodes: `me@@x`: `me@` is no login's name; write spark-1.local"),
         (("--nodes", "spark-1.local,SPARK-1.local"), 2, "is there twice; name each Spark once, the head first"),
         (("--nodes", NODES, "--for", "chats"), 2, "--for: `chats` is no purpose; did you mean `chat`?"),
-        (("--nodes", NODES, "--reach", "hom"), 2, "--reach: `hom` is nobody; did you mean `home`?"),
+        (("--nodes", NODES, "--reach", "hom"), 2, "--reach: `hom` is no choice; did you mean `home`?"),
+        (("--nodes", NODES, "--reach", "family"), 2, "--reach: `family` is no choice; one of: this, home, all"),
         (("--nodes", NODES, "--people", "0"), 2, "tandem: Invalid value for '--people'"),
-        (("--nodes", NODES, "--model", "gpt-oss"), 2, "recipe='gpt-oss': no such recipe; "),
+        (("--nodes", NODES, "--model", "gpt-oss"), 2, "recipe=gpt-oss: no such recipe; "),
         (("--nodes", NODES, "--model", "lab-tiny-llama"), 2, "--model: `lab-tiny-llama` is the lab's own"),
         (("--nodes", NODES, "--model", "x", "--for", "chat"), 2, "--model: and --for both choose the model"),
         (

@@ -24,6 +24,7 @@ from operations.init.knock import why
 from operations.init.login import Login, parse, parse_all
 from operations.init.mends import accept, allow_sudo, copy_key
 from operations.init.nodes import which
+from operations.init.questions import Flags
 from operations.init.seen import Seen, read
 from operations.plan.config.refusal import Refusal
 from operations.plan.cost import cost, lasting
@@ -328,3 +329,30 @@ def test_a_name_has_the_address_that_ssh_makes_of_it(ssh_config: Path, second: s
     else:
         nodes._check_apart(logins)
     assert knock.user_of(parse("two")) == ("me" if "User" in second else knock.user_of(parse("three")))
+
+
+@pytest.mark.parametrize(
+    ("named", "folder", "remedy"),
+    [
+        ("192.168.1.41", "192.168.1.42", "--nodes 192.168.1.41,192.168.1.42"),
+        ("192.168.1.41,", "192.168.1.42", "--nodes 192.168.1.41,192.168.1.42"),
+        ("me@spark-1.local", "spark-2.local", "--nodes me@spark-1.local,spark-2.local"),
+    ],
+)
+def test_a_spark_behind_a_blank_is_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, folder: str, remedy: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Refusal) as refused:
+        Flags(Path(folder), nodes=named).check()
+    [finding] = refused.value.findings
+    assert finding.problem == f"`{folder}` is written like a Spark"
+    assert finding.remedy == f"write the Sparks with a comma: {remedy}"
+    (tmp_path / folder).mkdir()
+    Flags(Path(folder), nodes=named).check()
+
+
+@pytest.mark.parametrize(("named", "folder"), [("spark-1", "sparks"), ("spark-1", "."), ("", "spark-2"), ("a,b", "a")])
+def test_another_folder_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, folder: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    Flags(Path(folder), nodes=named).check()

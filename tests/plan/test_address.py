@@ -54,13 +54,13 @@ def test_no_address_is_the_default_and_nothing_speaks_against_a_free_one() -> No
     [
         (
             "10.0.1.50",
-            "spark-1: proxy_address='10.0.1.50' lies outside 10.0.0.0/24, the network of its login's interface enP7s7",
+            "spark-1: proxy_address=10.0.1.50 lies outside 10.0.0.0/24, the network of its login's interface enP7s7",
         ),
         ("127.0.0.1", "lies outside 10.0.0.0/24"),
         ("10.0.0.0", "is the network's or the broadcast address of 10.0.0.0/24"),
         ("10.0.0.255", "is the network's or the broadcast address of 10.0.0.0/24"),
-        ("10.0.0.12", "spark-2: proxy_address='10.0.0.12' is its own address (enP7s7)"),
-        ("10.0.0.61", "spark-1: proxy_address='10.0.0.61' is its own address (wlP9s9)"),
+        ("10.0.0.12", "spark-2: proxy_address=10.0.0.12 is its own address (enP7s7)"),
+        ("10.0.0.61", "spark-1: proxy_address=10.0.0.61 is its own address (wlP9s9)"),
         ("192.168.178.50", "lies in a subnet of the rails"),
     ],
 )
@@ -70,7 +70,7 @@ def test_an_address_that_can_t_be_is_refused(address: str, problem: str) -> None
 
 def test_an_address_of_somebody_else_s_is_refused_and_one_that_a_node_of_ours_has_is_not() -> None:
     assert said(claimed={"mac": "bb:00:00:00:00:01"}) == (
-        "spark-1: proxy_address='10.0.0.50' is held by another host (bb:00:00:00:00:01, heard on enP7s7)"
+        "spark-1: proxy_address=10.0.0.50 is held by another host (bb:00:00:00:00:01, heard on enP7s7)"
     )
     # A node that has it answers for it from all its interfaces, and so does one that serves no more.
     assert said(claimed={"mac": OURS["spark-2"]}) == said(claimed={"mac": WIRELESS["spark-2"]}) == ""
@@ -81,7 +81,7 @@ def test_a_node_that_has_it_from_tandem_is_not_one_that_has_it_from_its_owner() 
     wanted, found = knobs(proxy_address=WANTED), surveys()
     found["spark-2"]["office"]["addresses"][WANTED] = "enP7s7"
     (finding,) = check_address(wanted, nodes(2, wanted), found)
-    assert (finding.where, finding.problem) == ("spark-2", f"proxy_address='{WANTED}' is its own address (enP7s7)")
+    assert (finding.where, finding.problem) == ("spark-2", f"proxy_address={WANTED} is its own address (enP7s7)")
     found["spark-2"]["state"]["services"]["units"][ADDRESS] = {"address": WANTED}
     assert not list(check_address(wanted, nodes(2, wanted), found))
 

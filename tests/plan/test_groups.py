@@ -170,7 +170,7 @@ def test_holes_of_ranks_are_those_of_groups_too() -> None:
         *(
             (
                 *(4, {"nodes_per_replica": 2, "topology": topology}),
-                f"nodes_per_replica=2 with topology='{topology}': only replicas lie on groups of nodes",
+                f"nodes_per_replica=2 with topology={topology}: only replicas lie on groups of nodes",
                 "set nodes_per_replica to 1, or topology to replicas",
             )
             for topology in ("solo", "cluster")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -15,34 +16,34 @@ from tests.plan.samples import knob_data
 WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"topolgy": "solo"}, ["no knob is named `topolgy`", "did you mean `topology`?"]),
     ({"quux": 1}, ["no knob is named `quux`", "the knobs are: recipe, topology"]),
-    ({"topology": "duo"}, ["topology='duo'", "expected one of: solo, cluster, replicas"]),
-    ({"executor": "dask"}, ["executor='dask'", "expected one of: ray, mp"]),
+    ({"topology": "duo"}, ["topology=duo", "expected one of: solo, cluster, replicas"]),
+    ({"executor": "dask"}, ["executor=dask", "expected one of: ray, mp"]),
     ({"pipeline_parallel": 0}, ["pipeline_parallel=0", "greater than or equal to 1"]),
-    ({"pipeline_parallel": "two"}, ["pipeline_parallel='two'", "change `pipeline_parallel` in group_data/all.py or"]),
+    ({"pipeline_parallel": "two"}, ["pipeline_parallel='two'", "change `pipeline_parallel` in group_data/all.py, or"]),
     ({"pipeline_parallel": 1.5}, ["pipeline_parallel=1.5"]),
     ({"pipeline_parallel": True}, ["pipeline_parallel=True"]),
-    ({"routing": "round-robin"}, ["routing='round-robin'", "simple-shuffle, balanced, least-busy"]),
+    ({"routing": "round-robin"}, ["routing=round-robin", "simple-shuffle, balanced, least-busy"]),
     ({"proxy_port": "8000"}, ["proxy_port='8000'"]),
     ({"proxy_port": 0}, ["proxy_port=0"]),
     ({"proxy_port": 443}, ["proxy_port=443", "ports below 1024 are root's, and the proxy runs without it"]),
     ({"proxy_port": 8001}, ["proxy_port and engine_port are both 8001"]),
     ({"engine_port": 26005}, ["engine_port lies within the 300 ports"]),
-    ({"proxy_bind": "everywhere"}, ["proxy_bind='everywhere'"]),
+    ({"proxy_bind": "everywhere"}, ["proxy_bind=everywhere"]),
     ({"fabric_subnets": "10.1.0.0/24"}, ["expected two subnets"]),
     ({"fabric_subnets": "10.1.0.0/24,10.1.0.0/24"}, ["both rails in one subnet"]),
     ({"fabric_subnets": "10.1.0.0/16,10.1.7.0/24"}, ["both rails in one subnet"]),
     ({"fabric_subnets": "10.1.0.0/30,10.1.1.0/30"}, ["/28 or wider"]),
-    ({"fabric_subnets": "rail"}, ["fabric_subnets='rail'"]),
+    ({"fabric_subnets": "rail"}, ["fabric_subnets=rail"]),
     ({"fabric_mtu": 90000}, ["fabric_mtu=90000"]),
-    ({"engine_image_from": "archive"}, ["engine_image_from='archive'", "`archive:/path/on/the/head.tar`"]),
-    ({"proxy_image_from": "docker.io"}, ["proxy_image_from='docker.io'"]),
-    ({"model_from": "models"}, ["model_from='models'", "`hub`, or an absolute path"]),
-    ({"model_store": "models"}, ["model_store='models'"]),
+    ({"engine_image_from": "archive"}, ["engine_image_from=archive", "`archive:/path/on/the/head.tar`"]),
+    ({"proxy_image_from": "docker.io"}, ["proxy_image_from=docker.io"]),
+    ({"model_from": "models"}, ["model_from=models", "`hub`, or an absolute path"]),
+    ({"model_store": "models"}, ["model_store=models"]),
     ({"accept_risk": ["ShadowRay"]}, ["accept_risk=['ShadowRay']", 'names of advisories: ["CVE-2026-12345"']),
     ({"accept_risk": "CVE-2026-1 CVE-2026-2"}, ["accept_risk='CVE-2026-1 CVE-2026-2'"]),
-    ({"accept_risk": 7}, ["accept_risk=7", "change `accept_risk` in group_data/all.py or --data"]),
+    ({"accept_risk": 7}, ["accept_risk=7", "all.py, or for one run `tandem apply accept_risk=VALUE`"]),
     ({"media_domains": ["https://example.org/"]}, ["media_domains=", 'names of hosts, in small letters: ["images.']),
-    ({"model_revision": "main"}, ["model_revision='main'", "expected a commit of the model's repository"]),
+    ({"model_revision": "main"}, ["model_revision=main", "expected a commit of the model's repository"]),
 ]
 
 
@@ -93,3 +94,34 @@ def test_one_of_an_older_version_is_said_to_be_needed_no_more(knob: str) -> None
     with pytest.raises(Refusal) as refused:
         read_knobs({knob: 8010})
     assert f"no knob is named `{knob}`" in str(refused.value) and "on sockets now" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said", "remedy"),
+    [
+        (
+            {"topology": "solos"},
+            "topology=solos: expected",
+            "`topology` in group_data/all.py, or .*`tandem apply topology=solo`",
+        ),
+        ({"proxy_port": 443}, "proxy_port=443: ports", "`proxy_port` in .*`tandem apply proxy_port=8000`"),
+        ({"proxy_port": "8000"}, "proxy_port='8000': ", "`tandem apply proxy_port=8000`"),
+        ({"model_store": "my models"}, "model_store='my models': ", "`tandem apply model_store="),
+        ({"model_revision": "main"}, "model_revision=main: ", "`tandem apply model_revision=VALUE`"),
+        ({"model_revisions": {"org/m": "main"}}, "model_revisions={", "change `model_revisions` in group_data/all.py$"),
+        ({"alarms": 7}, "alarms: ", "change `alarms` in group_data/all.py$"),
+    ],
+)
+def test_a_wrong_value_is_told_as_it_is_typed_with_both_ways_to_say_it(
+    wrong: dict[str, Any], said: str, remedy: str
+) -> None:
+    with pytest.raises(Refusal) as refused:
+        read_knobs(knob_data(**wrong))
+    [finding] = refused.value.findings
+    assert finding.where == "knob" and finding.problem.startswith(said)
+    assert re.search(remedy, finding.remedy), finding.remedy
+
+
+def test_one_of_a_model_is_typed_with_its_model() -> None:
+    with pytest.raises(Refusal, match=r"`tandem apply models\.chat\.topology=solo`"):
+        read_knobs(knob_data(topology="solos"), "models.chat.")

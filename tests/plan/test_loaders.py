@@ -84,12 +84,12 @@ def test_auto_keeps_to_what_nobody_has_seen_to_fail() -> None:
     [
         (
             {"recipe": "nemotron-3-super-nvfp4-trtllm", "loader": "fastsafetensors", "topology": "solo"},
-            "loader='fastsafetensors': TensorRT-LLM of the recipe nemotron-3-super-nvfp4-trtllm has no such loader",
+            "loader=fastsafetensors: TensorRT-LLM of the recipe nemotron-3-super-nvfp4-trtllm has no such loader",
             "choose one of: auto, engine",
         ),
         (
             {"recipe": "nemotron-3-super-nvfp4-marlin", "loader": "instanttensor", "topology": "solo"},
-            "loader='instanttensor': vLLM 0.17.1 of the recipe nemotron-3-super-nvfp4-marlin has it from 0.19.0 on",
+            "loader=instanttensor: vLLM 0.17.1 of the recipe nemotron-3-super-nvfp4-marlin has it from 0.19.0 on",
             "take loader=engine",
         ),
         ({"loader": "fast"}, "loader", "instanttensor"),

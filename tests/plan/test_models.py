@@ -227,7 +227,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"chat": {"topology": "solo"}}, "models.chat  has no recipe"),
     ({"chat": {"recipe": TINY, "topolgy": "solo"}}, "no knob of a model is named `topolgy`"),
     ({"chat": {"recipe": TINY, "proxy_port": 9000}}, "`proxy_port` is not one model's"),
-    ({"chat": {"recipe": TINY, "topology": "duo"}}, "models.chat  topology='duo'"),
+    ({"chat": {"recipe": TINY, "topology": "duo"}}, "models.chat  topology=duo"),
     ({"chat": {"recipe": TINY, "memory_gib": 0}}, "memory_gib=0: expected GiB, more than 0"),
     ({"chat": {"recipe": TINY, "memory_gib": True}}, "memory_gib=True: expected GiB"),
     *(
@@ -268,7 +268,7 @@ def test_what_can_t_be_is_refused_in_a_line_with_the_remedy(models: dict[str, An
             "is one engine on one node",
         ),
         ({"chat": {"recipe": TINY, "topology": "solo", "nodes": "spark-2"}}, {}, "no model lies on spark-1, the head"),
-        (SET, {"fallback": "solo"}, "fallback='solo' is for a model that has all nodes to itself"),
+        (SET, {"fallback": "solo"}, "fallback=solo is for a model that has all nodes to itself"),
     ],
 )
 def test_what_the_nodes_can_t_give_is_refused(models: dict[str, Any], more: dict[str, Any], said: str) -> None:
@@ -351,7 +351,7 @@ def test_one_commit_for_several_models_is_refused() -> None:
     with pytest.raises(Refusal) as refused:
         declared(SET, model_revision="d" * 40)
     (finding,) = refused.value.findings
-    assert finding.problem.startswith(f"model_revision='{'d' * 40}' is a commit of one model")
+    assert finding.problem.startswith(f"model_revision={'d' * 40} is a commit of one model")
     assert f'"model_revision": "{"d" * 40}"' in finding.remedy and finding.remedy.endswith("chat, coder, embed")
     # By their repositories they may be said for all.
     assert declared(SET, model_revisions={"org/draft": "d" * 40})

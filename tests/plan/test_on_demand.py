@@ -54,8 +54,8 @@ def said(**words: Any) -> str:
         ({"on_demand": "yes"}, "on_demand='yes': expected True or False"),
         ({"on_demand": 1}, "on_demand=1: expected True or False"),
         ({"on_demand": False, "idle_minutes": 5}, "idle_minutes=5, and it is not on demand: it stays loaded"),
-        ({"topology": "cluster"}, "on_demand with topology='cluster': each node loads and unloads by itself"),
-        ({"topology": "replicas"}, "on_demand with topology='replicas': several engines are there for many"),
+        ({"topology": "cluster"}, "on_demand with topology=cluster: each node loads and unloads by itself"),
+        ({"topology": "replicas"}, "on_demand with topology=replicas: several engines are there for many"),
     ],
     ids=str,
 )

@@ -69,7 +69,7 @@ def test_who_serves_alone_for_a_cluster_has_one_stage() -> None:
         *(
             (
                 *(2, {"pipeline_parallel": 2, "topology": topology}),
-                f"pipeline_parallel=2 with topology='{topology}': only a cluster has stages",
+                f"pipeline_parallel=2 with topology={topology}: only a cluster has stages",
                 f"set pipeline_parallel to 1, or topology to cluster{groups}",
             )
             for topology, groups in (("solo", ""), ("replicas", ", or nodes_per_replica to 2 or more"))

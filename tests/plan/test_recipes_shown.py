@@ -39,14 +39,14 @@ def test_four_picks_are_on_top_then_all_but_the_lab_s(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize("recipe", SHIPPED, ids=lambda recipe: recipe.name)
 def test_a_row_says_all_that_a_choice_wants(recipe: Recipe) -> None:
     row = [next(iter(column.cells)) for column in table([recipe]).columns]
-    assert len(row) == 9 and all(row) and "?" not in (*row[:6], *row[7:])
-    assert row[6] == {None: "?", False: "no"}[recipe.gated]
+    assert len(row) == 9 and all(row) and "?" not in row and "not known" not in (*row[:6], *row[7:])
+    assert row[6] == {None: "not known", False: "no"}[recipe.gated]
 
 
 def test_the_table_has_the_figures_of_the_recipe() -> None:
     recipe = next(each for each in SHIPPED if each.name == "qwen3.6-35b-a3b-nvfp4-mtp")
     row = [next(iter(column.cells)) for column in table([recipe]).columns]
-    assert row == [recipe.name, "replicas, solo", "50", "64", "128K", "4", "no", "102", "240 for 4"]
+    assert row == [recipe.name, "replicas, solo", "50", "64", "131,072", "4", "no", "102", "240 for 4"]
     other = recipe.model_copy(
         update={"gated": True, "figures": (Figure(topology="solo", users=2, tokens_per_second=9, source="A"),)}
     )
@@ -59,7 +59,7 @@ def test_one_recipe_is_shown_with_all_that_is_known(capsys: pytest.CaptureFixtur
     for part in (
         "the pick for coding agents",
         "65 GB of model, at most 27 GB of image",
-        "128K tokens",
+        "131,072 tokens",
         "solo: 57.5 for one user [D]; cluster: 69 for one user [D]",
         "remark: a cluster's second start hangs in vLLM 0.27.1",
         "tandem init --model gpt-oss-120b-mxfp4",
@@ -136,3 +136,11 @@ def test_how_a_recipe_is_chosen_is_true_of_each_kind(tmp_path: Path, capsys: pyt
     assert f"tandem init --model {tmp_path}/mine.yaml\n" in shown(capsys, str(tmp_path), "mine")
     assert f"tandem init --model {name}\n" in shown(capsys, "", name)
     assert "tandem init" not in shown(capsys, "", "lab-tiny-llama")
+
+
+def test_a_recipe_without_a_limit_of_its_own_has_none_and_what_nobody_has_looked_up_is_not_known() -> None:
+    recipe = SHIPPED[0].model_copy(update={"gated": None, "flags": {}})
+    row = [next(iter(column.cells)) for column in table([recipe]).columns]
+    assert row[5] == "no limit" and row[6] == "not known"
+    told = "\n".join(one(recipe, []))
+    assert "as many requests as its release lets in" in told and "not known whether the Hub wants one" in told

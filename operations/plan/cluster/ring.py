@@ -23,7 +23,7 @@ from ipaddress import IPv4Interface, IPv4Network
 from operations.plan.cluster.nodes import Node, halves, port_of
 from operations.plan.cluster.served_model import ServedModel
 from operations.plan.config.kind import Kind
-from operations.plan.config.refusal import Finding
+from operations.plan.config.refusal import Finding, typed
 from operations.wire.doctor import HeardFrame
 from operations.wire.fabric import Links
 
@@ -202,5 +202,7 @@ def check_subnets(rails: Sequence[IPv4Network]) -> list[Finding]:
     if all(rail.prefixlen <= NARROWEST for rail in rails):
         return []
     said = ",".join(map(str, rails))
-    problem = f"fabric_subnets={said!r}: too narrow for a ring, in which each cable has a quarter of a rail's subnet"
-    return [Finding("data", problem, f"give each rail a /{NARROWEST} or wider, a /24 for instance")]
+    problem = (
+        f"{typed('fabric_subnets', said)}: too narrow for a ring, in which each cable has a quarter of a rail's subnet"
+    )
+    return [Finding("knob", problem, f"give each rail a /{NARROWEST} or wider, a /24 for instance")]

@@ -150,13 +150,13 @@ def check_alarms(receivers: Sequence[AlarmReceiver]) -> Iterator[Finding]:
         remedy = f"write the secret alone into it, and: chmod 600 {file}"
         try:
             if not file.is_file():
-                yield Finding("data", f"alarms: {file} is not there", remedy)
+                yield Finding("knob", f"alarms: {file} is not there", remedy)
             elif file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-                yield Finding("data", f"alarms: {file} can be read by others", remedy)
+                yield Finding("knob", f"alarms: {file} can be read by others", remedy)
             elif len(secret_text(file).splitlines()) != 1:
-                yield Finding("data", f"alarms: {file} has to have one line", remedy)
+                yield Finding("knob", f"alarms: {file} has to have one line", remedy)
         except (OSError, ValueError):
-            yield Finding("data", f"alarms: {file} can't be read", remedy)
+            yield Finding("knob", f"alarms: {file} can't be read", remedy)
 
 
 def receiver_config(receivers: Sequence[AlarmReceiver], secrets: str) -> Json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from ipaddress import IPv4Address, IPv4Network
 from itertools import combinations
 from typing import Any, Literal, get_args, get_origin
@@ -15,7 +16,7 @@ from operations.plan.config.alarms import read_alarms
 from operations.plan.config.knob_fields import Executor as Executor
 from operations.plan.config.knob_fields import KnobFields
 from operations.plan.config.knob_fields import Topology as Topology
-from operations.plan.config.refusal import Finding, Refusal, nearest
+from operations.plan.config.refusal import Finding, Refusal, nearest, typed
 from operations.wire import Json
 
 #: Host data that is not a knob: the connector's own keys, and what a node may say of itself.
@@ -297,30 +298,54 @@ def _all_of(names: Iterable[str]) -> str:
     return f"the knobs are: {', '.join(names)}"
 
 
-def read_knobs(data: Mapping[str, Any]) -> Knobs:
-    """Knobs from a host's data; raises Refusal that names every knob that is wrong and its remedy."""
+def choices(knob: str) -> tuple[str, ...]:
+    """The words that it may be; empty: it is no choice among words."""
+    annotation = Knobs.model_fields[knob].annotation
+    return get_args(annotation) if get_origin(annotation) is Literal else ()
+
+
+def read_knobs(data: Mapping[str, Any], of: str = "") -> Knobs:
+    """Knobs from a host's data; raises Refusal that names every knob that is wrong and its remedy.
+
+    `of`: what stands before a knob's name where it is typed for one model: `models.coder.`.
+    """
     names = tuple(Knobs.model_fields)
     findings = [
-        Finding("data", f"no knob is named `{key}`", _GONE.get(key) or nearest(key, names, _all_of(names)))
+        Finding("knob", f"no knob is named `{key}`", _GONE.get(key) or nearest(key, names, _all_of(names)))
         for key in data
         if key not in names and key not in NODE_DATA and not key.startswith(CONNECTOR_PREFIXES)
     ]
     try:
         knobs = Knobs(**{key: value for key, value in data.items() if key in names})
     except ValidationError as error:
-        findings += [_finding(dict(each)) for each in error.errors()]
+        findings += [_finding(dict(each), of) for each in error.errors()]
     if findings:
         raise Refusal(*findings)
     return knobs
 
 
-def _finding(error: Json) -> Finding:
+def _finding(error: Json, of: str) -> Finding:
     if not error["loc"]:
-        return Finding("data", error["msg"].removeprefix("Value error, "), "give one of them another value")
-    name = str(error["loc"][0])
-    annotation = Knobs.model_fields[name].annotation
-    choices = get_args(annotation) if get_origin(annotation) is Literal else ()
-    expected = f"expected one of: {', '.join(choices)}" if choices else error["msg"].removeprefix("Value error, ")
+        return Finding("knob", error["msg"].removeprefix("Value error, "), "give one of them another value")
+    name, value = str(error["loc"][0]), error["input"]
+    words = choices(name)
+    expected = f"expected one of: {', '.join(words)}" if words else error["msg"].removeprefix("Value error, ")
+    # Where the knob is no text, quotes tell that this is one.
+    is_typed = isinstance(value, str) and isinstance(_default(name), str)
     # An owner may have written a password there, which belongs into a file.
-    said = name if name == "alarms" else f"{name}={error['input']!r}"
-    return Finding("data", f"{said}: {expected}", f"change `{name}` in group_data/all.py or --data")
+    said = name if name == "alarms" else typed(name, value) if is_typed else f"{name}={value!r}"
+    return Finding("knob", f"{said}: {expected}", _remedy(name, value, of))
+
+
+def _default(name: str) -> Any:
+    return Knobs.model_fields[name].get_default(call_default_factory=True)
+
+
+def _remedy(name: str, wrong: Any, of: str) -> str:
+    """Both ways in which an owner says a knob; those of no single word are said in the file alone."""
+    in_file = f"change `{name}` in group_data/all.py"
+    default = _default(name)
+    if isinstance(default, dict) or name == "alarms":
+        return in_file
+    near = get_close_matches(str(wrong), choices(name), n=1, cutoff=0)
+    return f"{in_file}, or for one run `tandem apply {of}{name}={near[0] if near else default or 'VALUE'}`"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from operations.plan.config.secret import hidden
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that stands in the way. `where` is a node, a file, or `data` for a knob. `code`: of its kind (kind.py);
+    """One thing that stands in the way. `where` is a node, a file, or `knob`. `code`: of its kind (kind.py);
     empty: somebody typed it.
     """
 
@@ -64,6 +65,11 @@ def as_table(findings: tuple[Finding, ...]) -> str:
 def coded(text: str, code: str) -> str:
     """A line of a finding, with its code behind it where it has one: `tandem explain CODE` says more."""
     return f"{text} [{code}]" if code else text
+
+
+def typed(knob: str, value: str) -> str:
+    """A knob's value as an owner types it: `topology=solo`."""
+    return f"{knob}={shlex.quote(value)}"
 
 
 def nearest(word: str, known: Iterable[str], otherwise: str, least: float = 0.6) -> str:

@@ -47,12 +47,12 @@ def check(recipe: Recipe, knobs: Knobs, loaders: Mapping[str, Loader], title: st
         return
     if name not in loaders:
         known = ", ".join((AUTO, ENGINE, *loaders))
-        problem = f"loader={name!r}: {title} of the recipe {recipe.name} has no such loader"
-        raise Refusal(Finding("data", problem, f"choose one of: {known}"))
+        problem = f"loader={name}: {title} of the recipe {recipe.name} has no such loader"
+        raise Refusal(Finding("knob", problem, f"choose one of: {known}"))
     loader, version = loaders[name], recipe.engine_version or ""
     if version and loader.since and parse(version) < parse(loader.since):
-        problem = f"loader={name!r}: {title} {version} of the recipe {recipe.name} has it from {loader.since} on"
-        raise Refusal(Finding("data", problem, "take loader=engine, or a recipe with a newer image"))
+        problem = f"loader={name}: {title} {version} of the recipe {recipe.name} has it from {loader.since} on"
+        raise Refusal(Finding("knob", problem, "take loader=engine, or a recipe with a newer image"))
 
 
 def says_its_own(recipe: Recipe, words: Sequence[str]) -> bool:

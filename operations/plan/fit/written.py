@@ -72,7 +72,7 @@ def _lines(of: Facts, asked: FitRequest, rooms: Sequence[Room]) -> Iterator[str]
     yield f"load_minutes: {15 + math.ceil(max(each.weights_gib for each in rooms) / 4)}"
     yield "flags:"
     yield from (f"  {line}" for line in _flags(of, asked, rooms))
-    yield f"{QUESTION} which kernels should its log name, and which not? (docs/recipes.md, proof)"
+    yield f"{QUESTION} which kernels should its log name, and which not? (docs/recipes.md in the clone, proof)"
 
 
 def _flags(of: Facts, asked: FitRequest, rooms: Sequence[Room]) -> Iterator[str]:

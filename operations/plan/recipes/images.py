@@ -82,7 +82,7 @@ class Image:
         folder = ROOT / self.place
         if not (folder / "Dockerfile").is_file():
             problem = f"{self.role}_image_from=build:{self.place}: there is no {self.place}/Dockerfile"
-            raise Refusal(Finding("data", problem, "name a folder of this repository that has one"))
+            raise Refusal(Finding("knob", problem, "name a folder of this repository that has one"))
         found = content(folder)
         # A Dockerfile that runs mods on sources of its own gets them by naming them.
         named = dict.fromkeys(re.findall(r"/mods/([\w-]+)/mod\.json", (folder / "Dockerfile").read_text()))
@@ -97,7 +97,7 @@ def engine_image(recipe: Recipe, knobs: Knobs) -> Image:
     if recipe.image.startswith("build:"):
         if knobs.engine_image_from.startswith("archive:"):
             problem = f"engine_image_from={knobs.engine_image_from}: {recipe.name} builds its image, it has no name"
-            raise Refusal(Finding("data", problem, "set engine_image_from to registry, or name an image in the recipe"))
+            raise Refusal(Finding("knob", problem, "set engine_image_from to registry, or name an image in the recipe"))
         if knobs.engine_image_from == "registry":
             return _or_kept(_modded(recipe, recipe.image), recipe)
     return _or_kept(_modded(recipe, knobs.engine_image_from), recipe)

@@ -25,7 +25,7 @@ _OFFICE = "/office"
 #: memory (IPC_LOCK) are short, and runs its script as root of no group (SETGID).
 _KEEPS = ("NET_ADMIN", "NET_RAW", "SYS_NICE", "IPC_LOCK", "SETGID")
 _REMEDY = "choose a free address of the nodes' own office network"
-OWN = Kind("address-of-a-node", "proxy_address={address!r} is its own address ({device})", remedy=_REMEDY)
+OWN = Kind("address-of-a-node", "proxy_address={address} is its own address ({device})", remedy=_REMEDY)
 NO_OFFICE = Kind(
     "address-no-office",
     "its login came in over {login}, of which no IPv4 interface is known",
@@ -33,17 +33,17 @@ NO_OFFICE = Kind(
 )
 OUTSIDE = Kind(
     "address-outside",
-    "proxy_address={address!r} lies outside {subnet}, the network of its login's interface {device}",
+    "proxy_address={address} lies outside {subnet}, the network of its login's interface {device}",
     remedy=f"{_REMEDY}; all nodes that serve have to be in it, by the way you log in",
 )
 RESERVED = Kind(
     "address-reserved",
-    "proxy_address={address!r} is the network's or the broadcast address of {subnet}",
+    "proxy_address={address} is the network's or the broadcast address of {subnet}",
     remedy=_REMEDY,
 )
 HELD = Kind(
     "address-held",
-    "proxy_address={address!r} is held by another host ({mac}, heard on {device})",
+    "proxy_address={address} is held by another host ({mac}, heard on {device})",
     remedy=_REMEDY,
 )
 ID_TAKEN = Kind(
@@ -144,8 +144,8 @@ def check_address(knobs: Knobs, serving: Sequence[Node], surveys: Mapping[str, M
     if not knobs.proxy_address:
         return
     if any(IPv4Address(knobs.proxy_address) in subnet for subnet in knobs.rail_subnets):
-        problem = f"proxy_address={knobs.proxy_address!r} lies in a subnet of the rails, where no client is"
-        yield Finding("data", problem, _REMEDY)
+        problem = f"proxy_address={knobs.proxy_address} lies in a subnet of the rails, where no client is"
+        yield Finding("knob", problem, _REMEDY)
         return
     if owners := [name for name, survey in surveys.items() if _is_its_own(knobs.proxy_address, survey)]:
         device = surveys[owners[0]]["office"]["addresses"][knobs.proxy_address]

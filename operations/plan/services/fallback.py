@@ -18,8 +18,8 @@ from operations.wire.specs import FallbackSpec
 def check_fallback(recipe: Recipe, knobs: Knobs) -> None:
     """Refuse a fallback that could not serve."""
     if knobs.falls_back and "solo" not in recipe.topologies:
-        problem = f"fallback='solo': the recipe {recipe.name} runs in: {', '.join(recipe.topologies)}"
-        raise Refusal(Finding("data", problem, "set fallback to off, or choose a recipe that runs in solo"))
+        problem = f"fallback=solo: the recipe {recipe.name} runs in: {', '.join(recipe.topologies)}"
+        raise Refusal(Finding("knob", problem, "set fallback to off, or choose a recipe that runs in solo"))
 
 
 def fallback(model: ServedModel, node: Node, engine: Service) -> Program | None:

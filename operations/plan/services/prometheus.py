@@ -61,7 +61,7 @@ def monitoring_remarks(knobs: Knobs, head: Survey) -> Iterator[str]:
     if not knobs.runs_prometheus:
         return
     if not knobs.alarms:
-        yield "alarms is empty: they are raised, and nobody is told (docs/monitoring.md)"
+        yield "alarms is empty: they are raised, and nobody is told (docs/monitoring.md in the clone)"
     for line in head.get("deaf", ()):
         yield f"alarms: the head does not reach {line}; `tandem alarm-test` tries it again"
     missing = head["state"]["missing"]

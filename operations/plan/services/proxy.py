@@ -78,7 +78,7 @@ def check_bind(knobs: Knobs, node: Node) -> None:
         return
     problem = f"proxy_bind={knobs.proxy_bind!r}: the login to {node.name} goes to {address}, {why}"
     remedy = "set proxy_bind to an IPv4 address of the head (`ip -4 addr` there lists them)"
-    raise Refusal(Finding("data", problem, remedy))
+    raise Refusal(Finding("knob", problem, remedy))
 
 
 def check_named(knobs: Knobs, head: Node, has: Collection[str]) -> Iterator[Finding]:

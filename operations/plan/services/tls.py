@@ -48,20 +48,20 @@ def check(knobs: Knobs, nodes: Iterable[Node], now: datetime | None = None) -> I
     try:
         chain, secret = _read(certificate, key)
     except OSError as error:
-        yield Finding("data", f"tls: {error.filename} can't be read ({error.strerror})", _REMEDY)
+        yield Finding("knob", f"tls: {error.filename} can't be read ({error.strerror})", _REMEDY)
         return
     except (ValueError, TypeError) as error:
-        yield Finding("data", f"tls: {error}", _REMEDY)
+        yield Finding("knob", f"tls: {error}", _REMEDY)
         return
     if secret != chain[0].public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo):
-        yield Finding("data", f"tls: the key {key} does not fit the certificate {certificate}", _REMEDY)
+        yield Finding("knob", f"tls: the key {key} does not fit the certificate {certificate}", _REMEDY)
     ends = chain[0].not_valid_after_utc
     if ends <= (now or datetime.now(UTC)):
-        yield Finding("data", f"tls: {certificate} has expired on {ends:%Y-%m-%d}", _REMEDY)
+        yield Finding("knob", f"tls: {certificate} has expired on {ends:%Y-%m-%d}", _REMEDY)
     missing, others = _missing(chain[0], clients_names(knobs, nodes))
     if missing and not others:
         problem = f"tls: {certificate} has not the name {', '.join(missing)}, by which clients reach the proxy"
-        yield Finding("data", problem, _REMEDY)
+        yield Finding("knob", problem, _REMEDY)
 
 
 def clients_names(knobs: Knobs, nodes: Iterable[Node]) -> list[str]:
@@ -74,7 +74,7 @@ def clients_names(knobs: Knobs, nodes: Iterable[Node]) -> list[str]:
 def remarks(knobs: Knobs, nodes: Sequence[Node], now: datetime | None = None) -> Iterator[str]:
     """What an owner should know before the first change, one line each."""
     if knobs.tls == "off" and (knobs.proxy_address or any(bind_address(knobs, node) != "127.0.0.1" for node in nodes)):
-        yield 'keys and prompts cross the network as they are: set tls = "self" (docs/tls.md)'
+        yield 'keys and prompts cross the network as they are: set tls = "self" (docs/tls.md in the clone)'
     if not knobs.tls_files:
         return
     certificate, key = knobs.tls_files

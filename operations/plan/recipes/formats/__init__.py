@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from operations.plan.config.refusal import Finding, Refusal, Remark, alike
+from operations.plan.config.refusal import Finding, Refusal, Remark, alike, typed
 from operations.plan.config.secret import hidden, known
 from operations.plan.recipes.bounds import Beyond, check_words
 from operations.plan.recipes.formats import eugr, needs, own, sparkrun
@@ -33,8 +33,10 @@ def find(name: str, folder: Path = FOLDER) -> Path:
     known = [each for each in stems(folder) if not each.startswith(LAB) or name.startswith("lab")]
     listing = f"the recipes are: {', '.join(known)}"
     if is_path:
-        raise Refusal(Finding("data", f"recipe={name!r}: there is no such file here", "give the path of a file"))
-    raise Refusal(Finding("data", f"recipe={name!r}: no such recipe", alike(name, known, listing)))
+        raise Refusal(
+            Finding("knob", f"{typed('recipe', name)}: there is no such file here", "give the path of a file")
+        )
+    raise Refusal(Finding("knob", f"{typed('recipe', name)}: no such recipe", alike(name, known, listing)))
 
 
 def stems(folder: Path = FOLDER) -> list[str]:
