@@ -69,5 +69,8 @@ def tokenizer(measurement: Measurement) -> Path:
         raise Refusal(Finding("--tokenizer", problem, "name a folder with the model's tokenizer"))
     folder.mkdir(parents=True)
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-        archive.extractall(folder, filter="data")
+        # By hand: Python 3.11.2, which Debian 12 has, knows no filter against names that lead elsewhere.
+        for member in archive:
+            if (file := archive.extractfile(member)) is not None:
+                (folder / Path(member.name).name).write_bytes(file.read())
     return folder

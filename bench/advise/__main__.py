@@ -12,7 +12,7 @@ from bench.advise.changes import changes
 from bench.advise.choose import choose
 from bench.advise.options import Question
 from bench.advise.tell import COLUMNS, answer, ranked, row, sources, title, why
-from bench.advise.words import folded, table
+from bench.advise.words import errors, folded, table
 from operations.plan.config.refusal import Finding, Refusal
 
 
@@ -29,7 +29,7 @@ def main() -> int:
         else:
             _one(told, told.questions[0])
         if not os.environ.get("RECIPE"):
-            print("This is for the declared recipe. All of them: --recipe any")
+            print(f"This is for {told.declared} alone. All recipes: --recipe any")
     except Refusal as refusal:
         for finding in refusal.findings:
             print(f"advise: {finding.where}: {finding.problem}; {finding.remedy}", file=sys.stderr)
@@ -46,6 +46,7 @@ def _one(told: AdviceRequest, question: Question) -> None:
         raise Refusal(Finding("load", f"nothing can be said of it: {reasons}", f"ask for fewer users, or {MEASURE}"))
     _print(answer(question, outlooks, choice, load, told.declared))
     _print(["", folded(title(question, load), "  "), ""])
+    _print(errors(outlooks))
     _print([(COLUMNS, [row(question, each, load) for each in ranked(outlooks, choice)])])
     _print(["", "why", *(folded(line, "   ") for line in why(question, outlooks, choice, load))])
     # Two ways to route replicas may be changed by the same.

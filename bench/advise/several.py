@@ -9,7 +9,7 @@ from bench.advise.choose import Choice, choose, error_between
 from bench.advise.load import Load
 from bench.advise.options import MOST, Outlook, Question
 from bench.advise.tell import gives, is_own, target
-from bench.advise.words import called, command, folded, number, seconds, sure, users
+from bench.advise.words import called, command, errors, folded, kind_of, number, seconds, sure, users
 from operations.plan.config.refusal import Finding, Refusal
 
 Line = str | tuple[Sequence[str], Sequence[Sequence[str]]]
@@ -36,13 +36,15 @@ def how_many(question: Question, load: Load, declared: str) -> Iterator[Line]:
     asked = f"{load.prompt:,} tokens in, {load.answer:,} out"
     yield folded(f"{question.recipe.name} on {question.nodes} Sparks; {target(load.target)}; {asked}", "  ")
     yield ""
-    rows = []
+    rows, shown = [], []
     for setup, count in sorted(known.items(), key=lambda each: -each[1]):
         seen = question.outlook(setup, load.at(max(count, 1)))
         beyond = question.outlook(setup, load.at(count + 1))
         name = called(setup, question.nodes).removeprefix("the ")
         name += f", {setup.how}" if setup.topology == "replicas" else ""
-        rows.append((name, users(count), seconds(beyond.first), number(beyond.of("user")), sure(seen)))
+        rows.append((name, users(count), seconds(beyond.first), number(beyond.of("user")), kind_of(seen)))
+        shown.append(seen)
+    yield from errors(shown)
     yield ("", "within it", "with one more: first token", "each tok/s", "how sure"), rows
     yield "All ask at the same moment, which is the worst that they can do."
 
@@ -77,9 +79,10 @@ def _recipes(told: AdviceRequest) -> Iterator[Line]:
     yield ""
     rows = [
         (question.recipe.name, called(choice.setup, question.nodes).removeprefix("the "), seconds(best.first),
-         number(best.of("user")), seconds(best.whole), sure(best))
+         number(best.of("user")), seconds(best.whole), kind_of(best))
         for question, choice, best in found
     ]  # fmt: skip
+    yield from errors(best for _, _, best in found)
     yield ("recipe", "best as", "first token", "each tok/s", "whole", "how sure"), rows
     known = {question.recipe.name for question, _, _ in found}
     unknown = [question.recipe.name for question in told.questions if question.recipe.name not in known]
@@ -107,7 +110,8 @@ def _nodes(told: AdviceRequest) -> Iterator[Line]:
     yield ""
     rows = [
         (f"{question.nodes} Sparks", called(best.setup, question.nodes).removeprefix("the "), seconds(best.first),
-         number(best.of("user")), seconds(best.whole), number(best.together), sure(best))
+         number(best.of("user")), seconds(best.whole), number(best.together), kind_of(best))
         for question, _, best in found
     ]  # fmt: skip
+    yield from errors(best for _, _, best in found)
     yield ("", "best as", "first token", "each tok/s", "whole", "all tok/s", "how sure"), rows

@@ -9,7 +9,7 @@ from bench.advise.choose import ERRORS, LARGEST, Choice, by_figure, error_betwee
 from bench.advise.load import BEST, KINDS, Load
 from bench.advise.options import Outlook, Question
 from bench.advise.setups import Setup
-from bench.advise.words import by, called, command, folded, number, seconds, sure, users
+from bench.advise.words import by, called, command, folded, kind_of, number, seconds, users
 from bench.slo import Slo
 
 #: What is ahead by less than this in others' figures may be behind in the owner's.
@@ -116,7 +116,7 @@ def row(question: Question, outlook: Outlook, load: Load) -> tuple[str, ...]:
         seconds(outlook.whole),
         number(outlook.together),
         at_once(outlook),
-        sure(outlook),
+        kind_of(outlook),
     )
 
 

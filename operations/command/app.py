@@ -16,6 +16,7 @@ from operations.command import examine as examine
 from operations.command import keys as keys
 from operations.command import lab as lab
 from operations.command.groups import EXITS, app, put_in_order
+from operations.command.origin import commit
 from operations.command.version import version
 from operations.plan.config.refusal import Refusal, nearest
 
@@ -26,7 +27,7 @@ put_in_order()
 
 def _version(is_asked: bool) -> None:
     if is_asked:
-        print(f"tandem {version()}")
+        print(f"tandem {version()} {f'({known})' if (known := commit()) else ''}".rstrip())
         raise typer.Exit
 
 

@@ -11,6 +11,8 @@ from operations.plan.config.refusal import Finding, Refusal
 
 #: Tandem's own files: those of the package, or the clone.
 ROOT = Path(__file__).parents[2]
+#: The owner's folder where none is named, and what it has.
+HERE, INVENTORY = Path("."), Path("inventory.py")
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ def enter(folder: Path, inventory: Path | None, data: tuple[str, ...]) -> At:
         if not place.is_dir():
             raise Refusal(Finding("folder", f"{place} is no folder", "name yours; `tandem init FOLDER` makes one"))
         # Relative to where it was typed.
-        file = inventory.expanduser().absolute() if inventory else Path("inventory.py")
+        file = inventory.expanduser().absolute() if inventory else INVENTORY
         os.chdir(place)
         if inventory and not file.is_file():
             raise Refusal(Finding("inventory", f"{file} is no file", "name one that says `nodes = [...]`"))

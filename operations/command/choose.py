@@ -16,7 +16,7 @@ from operations.plan.config.refusal import Finding, Refusal
 
 @verb(CHOOSE, 'tandem advise "8 users chat ttft=2s"', 'tandem advise "1 user coding" --recipe any --nodes 2')
 def advise(
-    at: At,
+    at: At | None,
     load: Annotated[
         str, typer.Argument(help="Who asks: users, a kind of use (chat, coding agent, long documents), a target.")
     ],
@@ -26,6 +26,11 @@ def advise(
     detail: Annotated[bool, typer.Option("--detail", help="Say where each figure is from.")] = False,
 ) -> int:
     """Which topology, as a command, and why."""
+    if at is None:
+        print(
+            "note: no folder of yours is here: two Sparks and the default recipe, unless you say others",
+            file=sys.stderr,
+        )
     words = {"LOAD": load, "RECIPE": recipe, "NODES": nodes, "RUN": run, "DETAIL": "1" if detail else ""}
     return _bench(at, "bench.advise", words)
 
@@ -72,7 +77,7 @@ def report(
     )
 
 
-def _bench(at: At, module: str, words: dict[str, str], needs: str = "") -> int:
+def _bench(at: At | None, module: str, words: dict[str, str], needs: str = "") -> int:
     """Runs a part of `bench` in the owner's folder, which its runs are in too. Raises Refusal where a package that it
     needs is not installed.
     """
@@ -81,5 +86,6 @@ def _bench(at: At, module: str, words: dict[str, str], needs: str = "") -> int:
         if running.in_clone():
             remedy = f"`{sys.executable} -m pip install --require-hashes -r {ROOT}/requirements-bench.lock`"
         raise Refusal(Finding("bench", f"the package {needs} is not installed", remedy))
-    words |= {"INVENTORY": str(at.inventory.absolute()), "DATA": " ".join(at.data)}
+    if at:
+        words |= {"INVENTORY": str(at.inventory.absolute()), "DATA": " ".join(at.data)}
     return running.wait([sys.executable, "-u", "-m", module], more=words)

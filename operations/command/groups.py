@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 from typer.models import CommandInfo, TyperInfo
 
-from operations.command.at import At, enter
+from operations.command.at import HERE, INVENTORY, At, enter
 from operations.plan.config.refusal import Finding, Refusal
 
 Verb = TypeVar("Verb", bound=Callable[..., int])
@@ -55,7 +55,7 @@ _AT = {
         Annotated[
             Path, typer.Option("--folder", "-C", envvar="TANDEM_FOLDER", help="Your folder: inventory.py, group_data.")
         ],
-        Path("."),
+        HERE,
     ),
     "inventory": (
         Annotated[Path | None, typer.Option("--inventory", envvar="TANDEM_INVENTORY", help="Another inventory.")],
@@ -78,7 +78,7 @@ def verb(
     `of`: the verb that it stands behind (`verbs_of`).
 
     One whose first argument is `at` gets the owner's folder, with the options for it; with `knobs` it takes them as
-    words of its own too.
+    words of its own too. `at: At | None` is None where no folder is named and this is none.
     """
 
     def add(function: Verb) -> Verb:
@@ -155,8 +155,9 @@ def _with_owner(function: Callable[..., int], knobs: bool) -> Callable[..., int]
     """`at` in a verb's signature stands for the options that say where the owner's things are."""
     signature = inspect.signature(function, eval_str=True)
     parameters = dict(signature.parameters)
-    if parameters.pop("at", None) is None:
+    if (owned := parameters.pop("at", None)) is None:
         return function
+    is_needed = owned.annotation is At
     added = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         for name, (annotation, default) in _AT.items()
@@ -168,8 +169,9 @@ def _with_owner(function: Callable[..., int], knobs: bool) -> Callable[..., int]
     def called(**given: Any) -> int:
         folder, inventory = given.pop("folder"), given.pop("inventory")
         data = (*(given.pop("knobs", None) or ()), *(given.pop("data", None) or ()))
-        at: At = enter(folder, inventory, data)
-        return function(at, **given)
+        if is_needed or inventory or folder != HERE or INVENTORY.is_file():
+            return function(enter(folder, inventory, data), **given)
+        return function(None, **given)
 
     rest = [each for each in parameters.values() if each not in positional]
     keyword = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*positional, *added, *rest)]

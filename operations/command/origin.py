@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from operations.command.at import ROOT
@@ -17,6 +18,8 @@ from operations.plan.config.refusal import Finding, Refusal
 _PARTS = ("operations", "bench", "files", "config.py", "deploy.py", "requirements.lock")
 #: Seconds for git, which reads this machine alone.
 _GIT_S = 20
+#: Hex digits of a commit.
+_DIGITS = 12
 #: Names of files that are listed.
 _MOST = 3
 
@@ -42,18 +45,50 @@ def check(root: Path = ROOT) -> list[str]:
 def installed_from() -> Path | None:
     """The clone of which the package was made (PEP 610); None where that is not known, or is not there any more."""
     try:
-        told = json.loads(metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
-        url = urlsplit(str(told.get("url", "")))
-    except (metadata.PackageNotFoundError, ValueError, AttributeError):
+        url = urlsplit(str(_told().get("url", "")))
+    except ValueError:
         return None
     place = Path(unquote(url.path))
     return place if url.scheme == "file" and (place / "operations").is_dir() else None
 
 
+def _told() -> dict[str, Any]:
+    """What the installer has noted of where the package is from (PEP 610); empty where it has noted nothing."""
+    try:
+        told = json.loads(metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
+    except (metadata.PackageNotFoundError, ValueError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def commit(root: Path = ROOT) -> str:
+    """The commit that this Tandem is of, with `+` where files of the clone differ from it. Empty where nobody knows: it
+    was not installed from a repository's URL, and its clone is gone or has another Tandem by now.
+    """
+    if (root / "pyproject.toml").is_file():
+        return _described(root)
+    if told := str(_told().get("vcs_info", {}).get("commit_id", "")):
+        return told[:_DIGITS]
+    clone = installed_from()
+    return _described(clone) if clone and not _differs(clone, root) else ""
+
+
 def _status(clone: Path) -> list[str]:
     """Lines of `git status` for programs. Empty where the folder is no repository, or git is not installed."""
-    argv = ["git", "-C", str(clone), "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
+    return _git(clone, "status", "--porcelain=v2", "--branch", "--untracked-files=no")
+
+
+def _described(clone: Path) -> str:
+    """Empty where the folder is no repository, or lies in somebody else's."""
+    if not (clone / ".git").exists():
+        return ""
+    return "".join(_git(clone, "describe", "--always", f"--abbrev={_DIGITS}", "--dirty=+", "--exclude=*"))
+
+
+def _git(clone: Path, *words: str) -> list[str]:
+    """Lines of what git says there; none where it can't be run."""
     try:
+        argv = ["git", "-C", str(clone), *words]
         return subprocess.run(argv, capture_output=True, text=True, timeout=_GIT_S).stdout.splitlines()
     except (OSError, subprocess.TimeoutExpired):
         return []
@@ -83,6 +118,9 @@ def _differs(one: Path, other: Path) -> bool:
 
 
 def _bytes(place: Path) -> dict[str, bytes]:
-    """The content of a file, or of each file in a folder by its path there; compiled Python is left out."""
+    """The content of a file, or of each file in a folder by its path there; what is not Tandem's is left out: compiled
+    Python, and what macOS notes of a folder that was opened.
+    """
     files = [place] if place.is_file() else [each for each in place.rglob("*") if each.is_file()]
-    return {str(each.relative_to(place)): each.read_bytes() for each in files if "__pycache__" not in each.parts}
+    mine = (each for each in files if "__pycache__" not in each.parts and each.name != ".DS_Store")
+    return {str(each.relative_to(place)): each.read_bytes() for each in mine}

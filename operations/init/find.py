@@ -6,6 +6,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from operations.init import mdns
 from operations.init.login import Login
 from operations.init.mdns import Heard, NoNetwork
 from operations.node.network.links import NET, PORT_NAME
+from operations.plan.absence import LOCAL_NETWORK
 
 #: What vendors call a GB10 machine as it comes: NVIDIA, ASUS, Dell, HP, Lenovo, MSI, Acer, Gigabyte.
 NAMED = re.compile(r"(spark|dgx|gx10|gb10|promax|zgx|pgx|edgexpert|gn100|atom)", re.I)
@@ -30,6 +32,8 @@ def found() -> tuple[list[Heard], str]:
         heard = [*mdns.hear(), *avahi()]
     except NoNetwork as no:
         heard, note = [], f"nobody can be asked: this machine has no network ({no})"
+        if sys.platform == "darwin":
+            note += f"; {LOCAL_NETWORK}"
     here = {each.name for each in mine}
     sparks = {each.name: each for each in heard if NAMED.search(each.name) and each.name not in here}
     others = len({each.name for each in heard} - set(sparks) - here)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from operations.init.login import PORT, Login, told
 from operations.init.seen import Seen, read
+from operations.plan.absence import LOCAL_NETWORK
 from operations.plan.config.plain import plain
 
 #: Seconds for the connection, and for all of it: a node that swaps or boots may take long.
@@ -109,6 +111,7 @@ def why(login: Login, said: str) -> tuple[Kind, str, str]:
 
 _ON = "switch it on (a Spark that sleeps wakes at its power button), or look at its network cable"
 _ADDRESS = "or name its address: `--nodes 192.168.1.41,192.168.1.42` (your router lists it)"
+_NO_ROUTE = f"{_ON}; {LOCAL_NETWORK}" if sys.platform == "darwin" else _ON
 _AWAY = (
     (
         "could not resolve|not known|name resolution",
@@ -116,7 +119,7 @@ _AWAY = (
         f"{_ON}; {_ADDRESS}",
     ),
     ("connection refused", "does not answer (connection refused)", "on it: sudo systemctl enable --now ssh"),
-    ("no route to host|host is down", "does not answer (no route to it)", _ON),
+    ("no route to host|host is down", "does not answer (no route to it)", _NO_ROUTE),
     ("network is unreachable", "can't be reached: this machine has no network", "connect this machine to your network"),
     ("timed out|timeout", "does not answer (timed out)", _ON),
     (

@@ -14,6 +14,17 @@ REFUSED = Kind(
     remedy="it is on, without an ssh server: wait until it has booted, or `sudo systemctl enable --now ssh` there",
 )
 NO_ROUTE = Kind("reach-no-route", "does not answer (no route to host)", remedy=_SWITCH_ON)
+#: Apple's TN3179: macOS 15 and newer keep a program that is not allowed the local network from every host on it.
+LOCAL_NETWORK = (
+    "in a terminal program that is not Apple's, allow it the local network (System Settings, Privacy & Security, Local "
+    "Network)"
+)
+NO_ROUTE_FROM_MACOS = Kind(
+    "reach-no-route-from-macos",
+    "does not answer (no route to host)",
+    "it is off, or macOS keeps this terminal program from the local network",
+    f"{LOCAL_NETWORK}; else {_SWITCH_ON}",
+)
 NO_NETWORK = Kind(
     "reach-no-network", "does not answer (network unreachable)", remedy="look at this machine's own network"
 )

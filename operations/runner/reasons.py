@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import sys
 
 from paramiko import AuthenticationException, BadHostKeyException, SSHException
 from pyinfra.api.host import Host
@@ -44,7 +45,9 @@ def explain(host: Host, cause: BaseException) -> Absence:
     if _is_mute(host, cause):
         return absent(absence.MUTE, host.name)
     if (number := _errno(cause)) in _ERRNO:
-        return absent(_ERRNO[number], host.name, dark=number in _DARK)
+        is_macos = number == errno.EHOSTUNREACH and sys.platform == "darwin"
+        kind = absence.NO_ROUTE_FROM_MACOS if is_macos else _ERRNO[number]
+        return absent(kind, host.name, dark=number in _DARK)
     return absent(absence.NO_LOGIN, host.name, cause=str(cause) or type(cause).__name__, login=login)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 import time
 from collections.abc import Callable
 from typing import Any, ParamSpec
@@ -23,7 +24,10 @@ P = ParamSpec("P")
 #: Seconds between beats; the remote side gives up after three times as long (operations/node/beats.py).
 BEAT_S = 5
 #: After about 30 s of silence a connection is over: probes while it is idle, milliseconds for what was sent.
-_GONE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": 30_000}
+#: TCP_KEEPALIVE is macOS's name of TCP_KEEPIDLE.
+_GONE = {"TCP_KEEPIDLE": 10, "TCP_KEEPALIVE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": 30_000}
+#: In the place of the last one macOS has TCP_RXT_CONNDROPTIME (netinet/tcp.h), in seconds; Python has no name for it.
+_GONE_ON_MACOS = {0x80: 30}
 #: Goes on while this machine sleeps, which Linux's monotonic clock does not.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -93,4 +97,7 @@ def quicken(host: Host) -> None:
     # Not all of them are there on every system that a deploy is run from.
     for name, value in _GONE.items():
         if option := getattr(socket, name, None):
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
+    if sys.platform == "darwin":
+        for option, value in _GONE_ON_MACOS.items():
             sock.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -206,5 +206,14 @@ def test_a_line_is_said_once_and_the_last_one_names_all_recipes() -> None:
     told = advise(LOAD="10 users coding agent").stdout
     behind = told.partition("what would change it")[2].splitlines()[1:]
     assert len(behind) == len(set(behind))
-    assert behind[-1] == "This is for the declared recipe. All of them: --recipe any"
-    assert "All of them" not in advise(LOAD="8 users", RECIPE=declared()).stdout
+    assert behind[-1] == f"This is for {declared()} alone. All recipes: --recipe any"
+    assert "All recipes" not in advise(LOAD="8 users", RECIPE=declared()).stdout
+
+
+def test_the_errors_of_a_table_are_said_once_above_it() -> None:
+    for asked in ({"LOAD": "8 users"}, {"LOAD": "8 users", "RECIPE": "any"}, {"LOAD": "chat ttft=2s each=10"}):
+        told = advise(**asked).stdout
+        before, columns, behind = told.partition("  how sure\n")
+        above = before.rpartition("\n\n")[2]
+        assert columns and above.startswith("Figures that are computed are off by 10%, at worst 77%"), told
+        assert "computed" in behind and "off by" not in behind.partition("\n\n")[0], told

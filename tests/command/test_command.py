@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -30,10 +31,12 @@ OFF += '("spark-2", {"ssh_hostname": "127.0.0.1", "ssh_port": 2})]\n'
 PLAIN = {"NO_COLOR": "1", "COLUMNS": "100", "TERMINAL_WIDTH": "100"}
 
 
-def tandem(folder: Path, *words: str, root: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """What comes of a line, typed in a folder."""
-    environment = {**os.environ, **PLAIN, "PYTHONPATH": str(root)}
-    argv, nobody = [sys.executable, "-m", "operations.command", *words], subprocess.DEVNULL
+def tandem(
+    folder: Path, *words: str, root: Path = ROOT, python: str = sys.executable, more: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """What comes of a line, typed in a folder; `more`: of its environment."""
+    environment = {**os.environ, **PLAIN, "PYTHONPATH": str(root), **(more or {})}
+    argv, nobody = [python, "-m", "operations.command", *words], subprocess.DEVNULL
     return subprocess.run(argv, cwd=folder, env=environment, stdin=nobody, capture_output=True, text=True, check=False)
 
 
@@ -452,3 +455,14 @@ def test_a_model_s_unknown_node_is_refused_before_a_node_is_asked(off: Path) -> 
     text = re.sub(r"\x1b\[[0-9;]*m", "", done.stderr)
     assert done.returncode == 2 and "no node of the inventory is named `spark-9`" in text, text
     assert "did you mean `spark-1`?" in text or "did you mean `spark-2`?" in text
+
+
+def test_advice_needs_no_folder_and_says_what_it_takes_instead(tmp_path: Path) -> None:
+    done = tandem(tmp_path, "advise", "8 users chat")
+    assert done.returncode == 0 and "nemotron-3-super-nvfp4-auto on 2 Sparks" in done.stdout
+    said = "note: no folder of yours is here: two Sparks and the default recipe, unless you say others\n"
+    assert done.stderr == said
+    # What is named has to be there, and who measures has nodes.
+    for words in (("advise", "8 users", "-C", "new"), ("bench",)):
+        done = tandem(tmp_path, *words)
+        assert done.returncode == 2 and done.stderr.startswith("tandem: folder: ")

@@ -8,10 +8,12 @@ import shutil
 import subprocess
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from operations.command import origin
+from operations.command.version import version
 from operations.plan.config.refusal import Refusal
 from tests.command.test_command import off as off
 from tests.command.test_command import tandem
@@ -131,3 +133,34 @@ def test_a_package_whose_clone_is_gone_has_no_remark(clone: Path, installed: Pat
 def test_an_upgrade_of_nodes_that_are_off_ends_with_that(off: Path) -> None:
     done = tandem(off, "upgrade")
     assert done.returncode == 3 and "no node answers" in done.stderr
+
+
+def head(clone: Path) -> str:
+    said = subprocess.run(["git", "-C", str(clone), "rev-parse", "HEAD"], capture_output=True, text=True).stdout
+    return said.strip()[:12]
+
+
+def test_the_version_names_the_commit_of_a_clone(clone: Path) -> None:
+    assert origin.commit(clone) == head(clone)
+    (clone / "deploy.py").write_text("mine = 1\n")
+    assert origin.commit(clone) == f"{head(clone)}+"
+    shutil.rmtree(clone / ".git")
+    assert origin.commit(clone) == ""
+
+
+def test_a_package_names_the_commit_of_its_clone_as_long_as_both_are_the_same(clone: Path, installed: Path) -> None:
+    assert origin.commit(installed) == head(clone)
+    git(clone, "pull", "-q")
+    assert origin.commit(installed) == ""
+
+
+def test_a_package_of_a_url_names_the_commit_that_was_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"url": "https://example.org/tandem", "vcs_info": {"vcs": "git", "commit_id": "0123456789abcdef" * 2}}
+    read = SimpleNamespace(read_text=lambda _name: json.dumps(told))
+    monkeypatch.setattr(metadata, "distribution", lambda _name: read)
+    assert origin.commit(tmp_path) == "0123456789ab" and origin.installed_from() is None
+
+
+def test_the_version_says_it(tmp_path: Path) -> None:
+    known = f" ({origin.commit()})" if origin.commit() else ""
+    assert tandem(tmp_path, "--version").stdout == f"tandem {version()}{known}\n"

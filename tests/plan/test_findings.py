@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from paramiko import AuthenticationException, BadHostKeyException, RSAKey, SSHException
@@ -56,6 +57,11 @@ def refused(cause: BaseException) -> Absence:
     return explain(host, cause)
 
 
+def on_macos(cause: BaseException) -> Absence:
+    with patch.object(sys, "platform", "darwin"):
+        return refused(cause)
+
+
 def address(wanted: str, claimed: dict[str, Any] | None = None, office: str = "10.0.0.11/24") -> Iterable[Finding]:
     of = knobs(proxy_address=wanted)
     return check_address(of, [replace(nodes(1, of)[0], office=office)], test_address.surveys(**claimed or {}))
@@ -96,6 +102,7 @@ DOOR = {"device": "enP7s7", "own": "10.0.0.11/24", "peer": "10.0.0.1/24", "is_do
 RAISED: dict[str, Callable[[], Any]] = {
     "reach-connection-refused": lambda: refused(OSError(errno.ECONNREFUSED, "")),
     "reach-no-route": lambda: refused(OSError(errno.EHOSTUNREACH, "")),
+    "reach-no-route-from-macos": lambda: on_macos(OSError(errno.EHOSTUNREACH, "")),
     "reach-no-network": lambda: refused(OSError(errno.ENETUNREACH, "")),
     "reach-timed-out": lambda: refused(TimeoutError(errno.ETIMEDOUT, "")),
     "reach-unknown-name": lambda: refused(socket.gaierror()),

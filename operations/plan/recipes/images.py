@@ -12,6 +12,7 @@ from pathlib import Path
 from operations.plan.config.knobs import Knobs
 from operations.plan.config.refusal import Finding, Refusal
 from operations.plan.recipes import mods
+from operations.plan.recipes.mod_folder import content
 from operations.plan.recipes.recipe import Recipe
 
 ROOT = Path(__file__).parents[3]
@@ -82,8 +83,7 @@ class Image:
         if not (folder / "Dockerfile").is_file():
             problem = f"{self.role}_image_from=build:{self.place}: there is no {self.place}/Dockerfile"
             raise Refusal(Finding("data", problem, "name a folder of this repository that has one"))
-        files = sorted(path for path in folder.rglob("*") if path.is_file())
-        found = [(str(path.relative_to(folder)), path.read_bytes()) for path in files]
+        found = content(folder)
         # A Dockerfile that runs mods on sources of its own gets them by naming them.
         named = dict.fromkeys(re.findall(r"/mods/([\w-]+)/mod\.json", (folder / "Dockerfile").read_text()))
         return [*found, *(mods.files(list(named)) if named else [])]
@@ -132,8 +132,8 @@ def _or_kept(image: Image, recipe: Recipe) -> Image:
 
 def _digest(context: list[tuple[str, bytes]]) -> str:
     digest = hashlib.sha256()
-    for name, content in context:
-        digest.update(name.encode() + b"\0" + content)
+    for name, text in context:
+        digest.update(name.encode() + b"\0" + text)
     return digest.hexdigest()
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 #: MiB of all its files: a mod is patches and templates. What is built travels through memory.
 LIMIT_MIB = 256
-#: What is no part of a mod.
-_LEFT_OUT = ("__pycache__", ".git")
+#: What is no part of a mod, nor of an image's folder: macOS writes a .DS_Store where somebody has looked.
+_LEFT_OUT = ("__pycache__", ".git", ".DS_Store")
 
 
 def is_mod(folder: Path) -> bool:
