@@ -94,7 +94,10 @@ def _any(load: Load, counts: list[int], runs: Path) -> AdviceRequest:
     questions, left_out = [], []
     nodes = counts[0] if counts else 2
     if len(counts) > 1:
-        raise Refusal(Finding("--nodes", f"--recipe {ANY} is of one number of nodes", "name one, e.g. --nodes 2"))
+        remedy = (
+            f"choose a recipe first (--recipe {ANY} --nodes 2), then name it with --nodes '{counts[0]} {counts[1]}'"
+        )
+        raise Refusal(Finding("--nodes", f"--recipe {ANY} is of one number of nodes", remedy))
     for name in recipes():
         recipe = load_recipe(name)
         try:

@@ -40,7 +40,9 @@ def _users(question: Question, load: Load) -> Iterator[str]:
         parts = []
         for users, verdict in turns:
             names = " or ".join(dict.fromkeys(called(each, question.nodes) for each in verdict.ahead))
-            parts.append(f"{names} from {users}")
+            # Another routing of replicas is no other topology.
+            if not parts or parts[-1].rpartition(" from ")[0] != names:
+                parts.append(f"{names} from {users}")
         shown = parts if len(parts) <= 4 else [*parts[:2], "...", parts[-1]]
         yield f"users, for {NAMES[what]}: {', '.join(shown)}"
 
