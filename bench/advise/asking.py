@@ -94,9 +94,8 @@ def _any(load: Load, counts: list[int], runs: Path) -> AdviceRequest:
     questions, left_out = [], []
     nodes = counts[0] if counts else 2
     if len(counts) > 1:
-        remedy = (
-            f"choose a recipe first (--recipe {ANY} --nodes 2), then name it with --nodes '{counts[0]} {counts[1]}'"
-        )
+        both = " ".join(map(str, counts))
+        remedy = f"choose a recipe first (--recipe {ANY} --nodes {nodes}), then name it with --nodes '{both}'"
         raise Refusal(Finding("--nodes", f"--recipe {ANY} is of one number of nodes", remedy))
     for name in recipes():
         recipe = load_recipe(name)

@@ -58,12 +58,15 @@ def errors(outlooks: Iterable[Outlook]) -> Iterator[str]:
     whose = f" of what is {' or '.join(dict.fromkeys(map(kind_of, open_)))}" if known else ""
     reasons = list(dict.fromkeys(reason for each in open_ for reason in _unknown(each)))
     kinds = [f"{ERRORS[kind]:.0%} ({_KINDS[kind]})" for kind in dict.fromkeys(each.kind for each in open_)]
-    told_of = [f"at {LONGEST:,} tokens without a wait {' or '.join(kinds)} as a rule, {WORST:.0%} at worst"]
+    nearest = f"at {LONGEST:,} tokens without a wait {' or '.join(kinds)} as a rule, {WORST:.0%} at worst"
+    # The line above has it already.
+    told_of = [] if known else [nearest]
     if any(is_long(each.load) for each in open_):
         rule, most = ELSEWHERE_ERRORS
         told_of.append(f"at {ELSEWHERE:,} on two H200 {rule:.0%} as a rule, {most:.0%} at worst")
     lacking = " or ".join(filter(None, (", ".join(reasons[:-1]), reasons[-1])))
-    yield folded(f"Error unknown{whose}: no table has {lacking}. Known is: {'; '.join(told_of)}.")
+    behind = f" Known is: {'; '.join(told_of)}." if told_of else ""
+    yield folded(f"Error unknown{whose}: no table has {lacking}.{behind}")
 
 
 def is_long(load: Load) -> bool:

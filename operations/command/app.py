@@ -21,6 +21,8 @@ from operations.command.version import version
 from operations.plan.config.refusal import Refusal, nearest
 
 NOT_UNDERSTOOD, INTERRUPTED = 2, 130
+#: In the end of a verb's help (groups.py).
+_EXAMPLE = re.compile(r"^Example: (.*)$", re.M)
 
 put_in_order()
 
@@ -71,4 +73,7 @@ def _told(error: Exception) -> str:
         return f"no verb is named `{unknown[1]}`: {nearest(unknown[1], verbs, f'`{words} --help` lists them')}"
     if extra := re.match(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", message):
         message = f"`{words}` takes no `{extra[1]}` (no verb takes a node: each is about all of them)"
+    examples = _EXAMPLE.findall(context.command.epilog or "") if context else []
+    if message.startswith("Missing argument") and examples:
+        message = f"{message}, e.g. `{examples[0]}`"
     return f"{message}; `{words} --help` lists what there is"

@@ -90,8 +90,8 @@ class Knobs(KnobFields):
     @field_validator("proxy_bind")
     @classmethod
     def _bind(cls, text: str) -> str:
-        if text not in ("loopback", "management", "all"):
-            IPv4Address(text)
+        if text not in ("loopback", "management", "all") and not _is_ipv4(text):
+            raise ValueError("expected loopback, management, all, or an IPv4 address of the head")
         return text
 
     @field_validator("proxy_port")
@@ -104,8 +104,8 @@ class Knobs(KnobFields):
     @field_validator("proxy_address")
     @classmethod
     def _address(cls, text: str) -> str:
-        if text:
-            IPv4Address(text)
+        if text and not _is_ipv4(text):
+            raise ValueError("expected an IPv4 address of your network that nobody has, or an empty text")
         return text
 
     @field_validator("min_free_kbytes")
@@ -270,6 +270,14 @@ class Knobs(KnobFields):
         workers.
         """
         return self.port("share") + index
+
+
+def _is_ipv4(text: str) -> bool:
+    try:
+        IPv4Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _listed(names: Any, pattern: str) -> tuple[Any, ...] | None:
