@@ -71,7 +71,11 @@ class Knobs(KnobFields):
     @field_validator("fabric_subnets")
     @classmethod
     def _subnets(cls, text: str) -> str:
-        subnets = [IPv4Network(part.strip()) for part in text.split(",")]
+        try:
+            subnets = [IPv4Network(part.strip()) for part in text.split(",")]
+        except ValueError:
+            wanted = f"two networks, one for each rail, as in {KnobFields().fabric_subnets}"
+            raise ValueError(f"expected {wanted} (10.1.0.5/24 is an address in one)") from None
         if len(subnets) != 2:
             raise ValueError("expected two subnets, one for each rail, separated by a comma")
         if subnets[0].overlaps(subnets[1]):
