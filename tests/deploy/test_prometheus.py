@@ -177,5 +177,5 @@ def test_an_alarm_test_without_the_knob_says_which_one(nodes: Nodes) -> None:
 
 
 def test_an_alarm_test_without_anybody_to_tell_asks_no_node(nodes: Nodes) -> None:
-    outcome = alarm_test(nodes, TOLD, knobs={"monitoring": "prometheus"})
+    outcome = alarm_test(nodes, TOLD, knobs={"alarms": []})
     assert outcome.code != 0 and "nobody is told of alarms: name somebody in `alarms`" in " ".join(outcome.text.split())
