@@ -37,7 +37,7 @@ def _users(question: Question, load: Load) -> Iterator[str]:
         if len(turns) < 2:
             yield f"no number of users up to 64, for {NAMES[what]}"
             continue
-        parts = []
+        parts: list[str] = []
         for users, verdict in turns:
             names = " or ".join(dict.fromkeys(called(each, question.nodes) for each in verdict.ahead))
             # Another routing of replicas is no other topology.

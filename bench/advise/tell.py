@@ -150,8 +150,8 @@ def why(question: Question, outlooks: Sequence[Outlook], choice: Choice, load: L
     for figure in ("ttft", "decode"):
         ahead = by_figure([each for each in outlooks if not each.why_not], figure)
         if ahead and figure != load.best and len(outlooks) > 1:
-            names = " and ".join(dict.fromkeys(called(each, question.nodes) for each in ahead.ahead))
-            yield f"{NAMES[figure]}: {names}" + (
+            leaders = " and ".join(dict.fromkeys(called(each, question.nodes) for each in ahead.ahead))
+            yield f"{NAMES[figure]}: {leaders}" + (
                 " (no difference)" if ahead.tie else f", {by(ahead.by)}" if ahead.by else ""
             )
     if chosen.waiting:

@@ -92,7 +92,7 @@ def test_a_target_ranks_recipes_and_numbers_of_nodes() -> None:
     assert "first token within 2.0 s, 10.0 tokens a second each" in told.stdout
     rows = told.stdout.partition("how sure\n")[2].partition("All ask")[0].splitlines()
     counts = [int(found[1]) for each in rows if (found := re.search(r"  (\d+) users?  ", each))]
-    assert len(counts) == len(rows) > 5 and counts == sorted(counts, reverse=True)
+    assert len(counts) > 5 and counts == sorted(counts, reverse=True)
     assert told.stdout.startswith(f"Up to {counts[0]} users with {rows[0].split()[0]}, ")
     pairs = advise(LOAD="chat ttft=2s", NODES="2 4").stdout
     assert pairs.startswith("Up to 12 users with 4 Sparks, replicas:\n  tandem apply topology=replicas\n")
