@@ -11,8 +11,9 @@ from bench.advise.asking import MEASURE, AdviceRequest, asked
 from bench.advise.changes import changes
 from bench.advise.choose import choose
 from bench.advise.options import Question
-from bench.advise.tell import COLUMNS, answer, ranked, row, sources, title, why
-from bench.advise.words import errors, folded, table
+from bench.advise.tell import COLUMNS, answer, ranked, row, sources, title, who, why
+from bench.advise.trust import errors
+from bench.advise.words import folded, table
 from operations.plan.config.refusal import Finding, Refusal
 
 
@@ -21,11 +22,11 @@ def main() -> int:
     code = 2
     try:
         told = asked(os.environ)
-        code = 1
+        code, load = 1, told.load
         if len(told.questions) > 1:
             _print(several.lines(told))
-        elif told.load.asks_how_many:
-            _print(several.how_many(told.questions[0], told.load, told.declared))
+        elif load.asks_how_many:
+            _print(several.how_many(told.questions[0], load, told.declared))
         else:
             _one(told, told.questions[0])
         if not os.environ.get("RECIPE"):
@@ -45,7 +46,7 @@ def _one(told: AdviceRequest, question: Question) -> None:
         reasons = "; ".join(f"{each.setup}: {each.why_not or 'nothing is known'}" for each in outlooks)
         raise Refusal(Finding("load", f"nothing can be said of it: {reasons}", f"ask for fewer users, or {MEASURE}"))
     _print(answer(question, outlooks, choice, load, told.declared))
-    _print(["", folded(title(question, load), "  "), ""])
+    _print(["", folded(title(question, load), "  "), *(folded(line, "  ") for line in who(load)), ""])
     _print(errors(outlooks))
     _print([(COLUMNS, [row(question, each, load) for each in ranked(outlooks, choice)])])
     _print(["", "why", *(folded(line, "   ") for line in why(question, outlooks, choice, load))])

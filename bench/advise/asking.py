@@ -94,7 +94,9 @@ def _any(load: Load, counts: list[int], runs: Path) -> AdviceRequest:
     questions, left_out = [], []
     nodes = counts[0] if counts else 2
     if len(counts) > 1:
-        raise Refusal(Finding("--nodes", f"--recipe {ANY} is of one number of nodes", "name one, e.g. --nodes 2"))
+        both = " ".join(map(str, counts))
+        remedy = f"choose a recipe first (--recipe {ANY} --nodes {nodes}), then name it with --nodes '{both}'"
+        raise Refusal(Finding("--nodes", f"--recipe {ANY} is of one number of nodes", remedy))
     for name in recipes():
         recipe = load_recipe(name)
         try:

@@ -37,10 +37,12 @@ def _users(question: Question, load: Load) -> Iterator[str]:
         if len(turns) < 2:
             yield f"no number of users up to 64, for {NAMES[what]}"
             continue
-        parts = []
+        parts: list[str] = []
         for users, verdict in turns:
             names = " or ".join(dict.fromkeys(called(each, question.nodes) for each in verdict.ahead))
-            parts.append(f"{names} from {users}")
+            # Another routing of replicas is no other topology.
+            if not parts or parts[-1].rpartition(" from ")[0] != names:
+                parts.append(f"{names} from {users}")
         shown = parts if len(parts) <= 4 else [*parts[:2], "...", parts[-1]]
         yield f"users, for {NAMES[what]}: {', '.join(shown)}"
 

@@ -16,21 +16,20 @@ from bench.noise import LEAST, compare
 TYPICAL = 0.12
 COMPUTED = 0.10
 ERRORS: dict[Kind, float] = {"own run": LEAST, "published": LEAST, "computed": COMPUTED, "estimate": TYPICAL}
-#: The worst that the same leaving out has found: of prompts as they were measured, and of longer ones (attention).
-WORST, WORST_LONG, LONG_PROMPT = 0.77, 1.51, 8192
+#: The worst that the same leaving out has found.
+WORST = 0.77
+#: The longest prompt that a table has of several users. Beyond it every error is another load's.
+LONGEST = 1024
+#: The prompts of one user beyond it, three figures in all, and the worst error of the estimate there.
+ALONE, WORST_ALONE = 46_000, 1.51
+#: Predictions for prompts of so many tokens on two H200: how far off as a rule and at worst (docs/gpu/README.md).
+ELSEWHERE, ELSEWHERE_ERRORS = 4096, (0.13, 2.14)
 #: Nodes of the largest cluster of which there is a table.
 LARGEST = 4
 #: What two sources may differ by that measured the same: another day, another release.
 APART = 0.05
 #: Where two are the same, the one that comes first here: one engine may fail, then one has more room for long requests.
 IF_THE_SAME = ("replicas", "cluster", "solo")
-
-
-def worst(outlook: Outlook) -> float:
-    """How far off its figures may be, as a share; what was measured may differ by the spread of repeats."""
-    if outlook.kind in ("own run", "published"):
-        return LEAST
-    return WORST_LONG if outlook.load.prompt > LONG_PROMPT else WORST
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,15 @@ _SCALE = {"": 1, "k": 1000, "m": 1_000_000}
 _NUMBER = r"(\d{1,9}|\d{1,3}(?:,\d{3})+)(?:\.(\d{1,3}))?([km]?)"
 #: What people write for a word of ours.
 _SPOKEN = (
-    (r"(\d\S*) (?:users?|people|persons?|clients?)", r"users=\1"),
+    (r"(?:a )?team of (\d\S*)", r"users=\1"),
+    (
+        r"(\d\S*) (?:users?|people|persons?|clients?|dev(?:eloper)?s?|engineers?|programmers?|team(?: members?)?)",
+        r"users=\1",
+    ),
     (r"(\d\S*) (?:tokens? )?(?:in|prompt|context)", r"prompt=\1"),
     (r"(\d\S*) (?:tokens? )?(?:out|answers?)", r"answer=\1"),
 )
-_ONE = re.compile(r"\b(?:one|single|a) (user|person|client)\b")
+_ONE = re.compile(r"\b(?:one|single|a) (user|person|client|dev|developer|engineer|programmer)\b")
 
 
 @dataclass(frozen=True)
@@ -97,15 +101,16 @@ def read(text: str, environment: Mapping[str, str] | None = None) -> Load:
     values: dict[str, float] = {}
     times: list[str] = []
     best, seen, findings = "whole", set[str](), list[Finding]()
+    unknown = dict[str, str]()
     for word in words:
         name, _, value = word.partition("=")
         problem = remedy = ""
         if name not in _WORDS:
             meant = nearest(name, (*_WORDS, *KINDS), _known())
-            # "10 engineers with claude code": users by another word.
+            # "10 lawyers chat": users by another word.
             if called and words[0].startswith("users="):
                 meant = f"write: `{words[0].removeprefix('users=')} users {called}`"
-            problem, remedy = f"`{name}` is no word of a load", meant
+            unknown[name] = meant
         elif name in seen:
             problem, remedy = f"`{name}` is there twice", "say it once"
         elif name in _READERS:
@@ -119,11 +124,16 @@ def read(text: str, environment: Mapping[str, str] | None = None) -> Load:
         seen.add(name)
         if problem:
             findings.append(Finding("load", problem, remedy))
+    if unknown:
+        what = "is no word" if len(unknown) == 1 else "are no words"
+        # One line, however many: a sentence is no load.
+        remedy = next(iter(unknown.values())) if len(unknown) == 1 else f"{_known()}; {EXAMPLE}"
+        findings.append(Finding("load", f"{', '.join(f'`{each}`' for each in unknown)} {what} of a load", remedy))
     if {"each", "tpot"} <= seen:
         findings.append(Finding("load", "`each` and `tpot` are the same target in two words", "say one of them"))
     target = _target(times, values.pop("each", None), findings)
     asks = "users" not in seen and target is not None
-    if "users" not in seen and not asks:
+    if "users" not in seen and not asks and not unknown:
         findings.append(Finding("load", "says no number of users, and no target that limits them", EXAMPLE))
     if findings:
         raise Refusal(*findings)

@@ -32,6 +32,8 @@ class Outlook:
     kind: Kind = "estimate"
     words: str = ""
     why_not: str = ""
+    #: Whether it lies between two numbers of users that were measured.
+    is_between: bool = False
     #: Until the first token, those who wait until others have their answer among them.
     first: float = 0.0
     #: Users who wait so, and how long that is on average over all.
@@ -144,10 +146,14 @@ class Question:
             return Outlook(setup, load, place, why_not=self.evidence.decode_alone(setup))
         point = known.curve.at(let_in)
         first = _first(known.curve, load, let_in, at_once)
-        kind, words = _where(known, load.at(let_in), setup)
-        repeats = _repeats(known, load, setup) if let_in == load.users == at_once else {}
+        kind, words, is_between = _where(known, load.at(let_in), setup)
+        waiting = load.users - at_once
+        if waiting and kind in ("own run", "published"):
+            # Those who are served were measured, and nobody's wait was.
+            kind, words, is_between = "computed", f"from {words}, and a computed wait", False
+        repeats = {} if waiting else _repeats(known, load, setup)
         waited = max(first - point.first, 0.0)
-        return Outlook(setup, load, place, point, kind, words, "", first, load.users - at_once, waited, repeats)
+        return Outlook(setup, load, place, point, kind, words, "", is_between, first, waiting, waited, repeats)
 
     def most_in_target(self, setup: Setup, load: Load) -> int | None:
         """The most users with whom a setup stays within the target; None: nothing is known of it."""
@@ -183,18 +189,19 @@ def _first(curve: Curve, load: Load, let_in: int, at_once: int) -> float:
     return max(min(first, users * curve.at(1).whole(answer) - behind), curve.at(let_in).first)
 
 
-def _where(known: Known, load: Load, setup: Setup) -> tuple[Kind, str]:
-    """What the figures are, in a word and in words."""
+def _where(known: Known, load: Load, setup: Setup) -> tuple[Kind, str, bool]:
+    """What the figures are, in a word and in words, and whether they lie between two that were measured."""
     if known.source is None or known.ratio is None:
-        return known.kind, known.words
+        return known.kind, known.words, False
     source, users = known.source, known.source.users(setup)
     of = f", with {source.of}" if source.of else ""
     if source.covers(load, setup) and known.ratio.has_first:
         exact = load.users in users
         at = f"{load.users} user{'s' * (load.users > 1)}" if exact else f"between {_around(users, load.users)}"
-        return known.kind, f"{source.name}, {at}{of}"
+        said = f" and {source.answer:,} tokens out" if source.answer and source.answer != load.answer else ""
+        return known.kind, f"{source.name}, {at}{said}{of}", not exact
     lengths = f"{source.prompt:,} in" if source.prompt else "short prompts"
-    return "computed", f"from {source.name}, measured with {lengths} and {_span(users)}{of}"
+    return "computed", f"from {source.name}, measured with {lengths} and {_span(users)}{of}", False
 
 
 def _around(users: list[int], count: int) -> str:

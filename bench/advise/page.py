@@ -24,7 +24,7 @@ from bench.advise.load import Load
 from bench.advise.measured import runs_of
 from bench.advise.options import Outlook, Question
 from bench.advise.setups import KINDS, Setup
-from bench.advise.words import sure
+from bench.advise.trust import sure
 from bench.resuming import ENDED, RUNS
 from operations.plan.config.refusal import Refusal
 from operations.plan.plan import Plan

@@ -8,6 +8,7 @@ from bench.advise.asking import question
 from bench.advise.changes import clearly_behind
 from bench.advise.load import Load
 from bench.advise.options import Outlook
+from bench.advise.trust import is_measured
 from bench.resuming import RUNS
 from operations.plan.config.knobs import Knobs
 from operations.plan.config.refusal import Refusal
@@ -30,9 +31,11 @@ def against(recipe: Recipe, knobs: Knobs, nodes: int, runs: Path = RUNS) -> str:
         return ""
     behind: list[tuple[Outlook, Outlook]] = []
     for load in LOADS:
-        # What was computed is no reason against what somebody declares.
+        # What was computed is no reason against what somebody declares, and neither is a wait.
         seen = [asked.outlook(setup, load) for setup in asked.setups()]
-        outlooks = [each for each in seen if each.kind in ("own run", "published")]
+        outlooks = [each for each in seen if is_measured(each)]
+        if behind and not any(each.setup.topology == knobs.topology and each.point for each in outlooks):
+            break
         found = [clearly_behind(outlooks, knobs.topology, what, CLEAR) for what in ("whole", "decode")]
         if not all(found):
             return ""
@@ -40,9 +43,9 @@ def against(recipe: Recipe, knobs: Knobs, nodes: int, runs: Path = RUNS) -> str:
     (mine, few), (theirs, many) = behind[0], behind[-1]
     where = few.words.split(",")[0]
     return (
-        f"topology={knobs.topology} is behind at every load: {_decode(mine)} tok/s of decode where {few.setup} has "
-        f"{_decode(few)} for one user, {_decode(theirs)} and {_decode(many)} ({many.setup}) for {many.load.users} "
-        f"({few.kind}, {where}); tandem advise says when that changes"
+        f"topology={knobs.topology} is behind at every load that was measured: {_decode(mine)} tok/s of decode where "
+        f"{few.setup} has {_decode(few)} for one user, {_decode(theirs)} and {_decode(many)} ({many.setup}) for "
+        f"{many.load.users} ({few.kind}, {where}); tandem advise says when that changes"
     )
 
 

@@ -8,8 +8,10 @@ from bench.advise.asking import MEASURE, AdviceRequest
 from bench.advise.choose import Choice, choose, error_between
 from bench.advise.load import Load
 from bench.advise.options import MOST, Outlook, Question
+from bench.advise.setups import Setup
 from bench.advise.tell import gives, is_own, target
-from bench.advise.words import called, command, errors, folded, kind_of, number, seconds, sure, users
+from bench.advise.trust import errors, kind_of, sure
+from bench.advise.words import called, command, folded, number, seconds, users
 from operations.plan.config.refusal import Finding, Refusal
 
 Line = str | tuple[Sequence[str], Sequence[Sequence[str]]]
@@ -17,8 +19,7 @@ Line = str | tuple[Sequence[str], Sequence[Sequence[str]]]
 
 def how_many(question: Question, load: Load, declared: str) -> Iterator[Line]:
     """Up to how many users stay within the target, in each setup. Raises Refusal where nothing is known."""
-    counts = {setup: question.most_in_target(setup, load) for setup in question.setups()}
-    known = {setup: count for setup, count in counts.items() if count is not None}
+    known = _counts(question, load)
     if not known:
         raise Refusal(Finding("load", f"nothing is known of {question.recipe.name} at such lengths", MEASURE))
     best = max(known, key=lambda setup: known[setup])
@@ -49,12 +50,67 @@ def how_many(question: Question, load: Load, declared: str) -> Iterator[Line]:
     yield "All ask at the same moment, which is the worst that they can do."
 
 
+def _counts(question: Question, load: Load) -> dict[Setup, int]:
+    """Up to how many users each setup keeps within the target, of those of which something is known."""
+    counts = {setup: question.most_in_target(setup, load) for setup in question.setups()}
+    return {setup: count for setup, count in counts.items() if count is not None}
+
+
 def lines(told: AdviceRequest) -> Iterator[Line]:
     """The answer for several recipes, or several numbers of nodes."""
-    if len({question.recipe.name for question in told.questions}) > 1:
+    if told.load.asks_how_many:
+        yield from _within(told)
+    elif len({question.recipe.name for question in told.questions}) > 1:
         yield from _recipes(told)
     else:
         yield from _nodes(told)
+
+
+def _within(told: AdviceRequest) -> Iterator[Line]:
+    """Which recipe, or how many nodes, keep the most users within the target: each with its best setup."""
+    load, several = told.load, len({question.recipe.name for question in told.questions}) > 1
+    found = []
+    for question in told.questions:
+        if counts := _counts(question, load):
+            best = max(counts, key=lambda setup: counts[setup])
+            found.append((question, best, counts[best]))
+    if not found:
+        raise Refusal(Finding("load", "nothing is known at such lengths", MEASURE))
+    # Of numbers of nodes that keep as many the smallest comes first.
+    found.sort(key=lambda each: -each[2])
+    question, best, count = found[0]
+    what = question.recipe.name if several else f"{question.nodes} Sparks"
+    if count:
+        more = " or more" if count >= MOST else ""
+        yield folded(f"Up to {users(count)}{more} with {what}, {called(best, question.nodes)}:")
+        yield f"  {command(question, best, told.declared, is_own(question, best))}"
+    else:
+        yield folded(f"Nobody: {target(load.target)} is missed by one user alone, with each of these.")
+    yield ""
+    asked = f"{target(load.target)}; {load.prompt:,} tokens in, {load.answer:,} out"
+    yield folded(asked if several else f"{question.recipe.name}; {asked}", "  ")
+    yield ""
+    rows, shown = [], []
+    for question, best, count in found:
+        seen = question.outlook(best, load.at(max(count, 1)))
+        beyond = question.outlook(best, load.at(count + 1))
+        name = question.recipe.name if several else f"{question.nodes} Sparks"
+        setup = called(best, question.nodes).removeprefix("the ")
+        rows.append((name, setup, users(count), seconds(beyond.first), number(beyond.of("user")), kind_of(seen)))
+        shown.append(seen)
+    yield from errors(shown)
+    yield ("", "best as", "within it", "one more: first token", "each tok/s", "how sure"), rows
+    yield "All ask at the same moment. Speed alone: how good answers are is not judged here."
+    known = {question.recipe.name for question, _, _ in found}
+    yield from _left_out(told, known)
+
+
+def _left_out(told: AdviceRequest, known: set[str]) -> Iterator[Line]:
+    """Recipes of which no row is, and why."""
+    yield from (folded(f"left out: {each}") for each in told.left_out)
+    unknown = dict.fromkeys(question.recipe.name for question in told.questions if question.recipe.name not in known)
+    if unknown:
+        yield folded(f"left out, nothing is known at this load: {', '.join(unknown)}")
 
 
 def _best(question: Question, load: Load) -> tuple[Choice, Outlook] | None:
@@ -84,11 +140,7 @@ def _recipes(told: AdviceRequest) -> Iterator[Line]:
     ]  # fmt: skip
     yield from errors(best for _, _, best in found)
     yield ("recipe", "best as", "first token", "each tok/s", "whole", "how sure"), rows
-    known = {question.recipe.name for question, _, _ in found}
-    unknown = [question.recipe.name for question in told.questions if question.recipe.name not in known]
-    yield from (folded(f"left out: {each}") for each in told.left_out)
-    if unknown:
-        yield folded(f"left out, nothing is known at this load: {', '.join(unknown)}")
+    yield from _left_out(told, {question.recipe.name for question, _, _ in found})
 
 
 def _nodes(told: AdviceRequest) -> Iterator[Line]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from bench import published
-from bench.advise.choose import ERRORS, LARGEST, Choice, by_figure, error_between, worst
+from bench.advise.choose import Choice, by_figure, error_between
 from bench.advise.kv import context
 from bench.advise.load import BEST, KINDS, Load
 from bench.advise.options import Outlook, Question
 from bench.advise.setups import Setup
-from bench.advise.words import by, called, command, folded, kind_of, number, seconds, users
+from bench.advise.trust import is_known, is_measured, kind_of, off
+from bench.advise.words import by, called, command, folded, number, seconds, users
 from bench.slo import Slo
 
 #: What is ahead by less than this in others' figures may be behind in the owner's.
@@ -71,27 +72,21 @@ def _others(question: Question, outlooks: Sequence[Outlook], chosen: Outlook) ->
 
 def _trust(chosen: Outlook, outlooks: Sequence[Outlook]) -> str:
     if chosen.kind == "own run":
-        return f"Measured here ({chosen.words})."
+        return f"{kind_of(chosen).capitalize()} ({chosen.words})."
     if chosen.kind == "published":
-        return f"Measured by others, {chosen.words}; on your own Sparks: not yet."
+        return f"{kind_of(chosen).capitalize()}, {chosen.words}; on your own Sparks: not yet."
     if chosen.kind == "computed":
-        return f"Computed {chosen.words}; {_off(chosen)}. {_measured_so(chosen, outlooks)}"
-    return f"Estimated from what the model reads and computes; {_off(chosen)}. Nobody has measured it."
+        return f"Computed {chosen.words}; {off(chosen)}. {_measured_so(chosen, outlooks)}"
+    return f"Estimated from what the model reads and computes; {off(chosen)}. Nobody has measured it."
 
 
 def _measured_so(chosen: Outlook, outlooks: Sequence[Outlook]) -> str:
     """What was measured of the same topology in another way."""
     for each in outlooks:
-        if each.setup.topology == chosen.setup.topology and each.kind in ("own run", "published") and each.point:
+        if each.setup.topology == chosen.setup.topology and is_measured(each) and each.point:
             figures = f"{seconds(each.first)}, {number(each.of('user'))}, {seconds(each.whole)}"
-            return f"With {each.setup.how} it was measured: {figures}."
+            return f"With {each.setup.how}: {figures} ({kind_of(each)}: {each.words})."
     return "Nobody has measured this; on your own Sparks: not yet."
-
-
-def _off(chosen: Outlook) -> str:
-    if chosen.setup.ranks > LARGEST:
-        return f"no table has a cluster of more than {LARGEST}, so how far off is not known"
-    return f"off by {ERRORS[chosen.kind]:.0%} as a rule, {worst(chosen):.0%} at worst"
 
 
 def title(question: Question, load: Load) -> str:
@@ -101,6 +96,13 @@ def title(question: Question, load: Load) -> str:
     taken = " (write prompt=, answer=, cached= where yours differ)" if load.called in KINDS else ""
     best = f"; what counts: {BEST[load.best]}" if load.best != "whole" else ""
     return f"{question.recipe.name} on {nodes}; {load}{taken}{wanted}{best}"
+
+
+def who(load: Load) -> Iterator[str]:
+    """Who counts as a user: a team's members do not all ask at once. Nothing for one."""
+    if load.users > 1:
+        whose = "those whose agents ask" if load.called == "coding agent" else "those who ask"
+        yield f"{users(load.users)} at once: of a team, {whose} at the same moment"
 
 
 def row(question: Question, outlook: Outlook, load: Load) -> tuple[str, ...]:
@@ -131,16 +133,16 @@ def why(question: Question, outlooks: Sequence[Outlook], choice: Choice, load: L
     verdict = choice.verdict
     chosen = _of(outlooks, choice.setup)
     if verdict.tie:
-        others = " and ".join(called(each, question.nodes) for each in verdict.ahead if each != choice.setup)
-        near = max(error_between(chosen, _of(outlooks, each)) for each in verdict.ahead)
+        names = dict.fromkeys(called(each, question.nodes) for each in verdict.ahead if each != choice.setup)
+        named = called(choice.setup, question.nodes)
+        others = " and ".join(name for name in names if name != named) or f"other {named}"
+        near = f"{max(error_between(chosen, _of(outlooks, each)) for each in verdict.ahead):.0%}"
+        are_known = all(is_known(_of(outlooks, each)) for each in verdict.ahead)
+        good = f"figures are good to {near}" if are_known else f"nearer than {near}, where nobody knows the error"
         reason = (
             "one engine may fail" if choice.setup.topology == "replicas" else "there is more room for long requests"
         )
-        named = called(choice.setup, question.nodes)
-        yield (
-            f"{NAMES[load.best]}: {others} and {named} can't be told apart (figures are good to {near:.0%}); "
-            f"{named}, because {reason}"
-        )
+        yield (f"{NAMES[load.best]}: {others} and {named} can't be told apart ({good}); {named}, because {reason}")
     elif choice.setup == verdict.ahead[0]:
         little = ": too little to trust without runs of your own" if verdict.by < LITTLE else ""
         yield (
@@ -149,8 +151,8 @@ def why(question: Question, outlooks: Sequence[Outlook], choice: Choice, load: L
     for figure in ("ttft", "decode"):
         ahead = by_figure([each for each in outlooks if not each.why_not], figure)
         if ahead and figure != load.best and len(outlooks) > 1:
-            names = " and ".join(dict.fromkeys(called(each, question.nodes) for each in ahead.ahead))
-            yield f"{NAMES[figure]}: {names}" + (
+            leaders = " and ".join(dict.fromkeys(called(each, question.nodes) for each in ahead.ahead))
+            yield f"{NAMES[figure]}: {leaders}" + (
                 " (no difference)" if ahead.tie else f", {by(ahead.by)}" if ahead.by else ""
             )
     if chosen.waiting:

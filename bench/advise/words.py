@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from bench.advise.choose import ERRORS, LARGEST, worst
-from bench.advise.options import Outlook, Question
-from bench.advise.setups import Kind, Setup
+from bench.advise.options import Question
+from bench.advise.setups import Setup
 
 #: Columns beyond which nobody reads on, and those that are left for a table's last column where it stands beside.
 WIDTH, LAST = 98, 20
@@ -43,44 +42,6 @@ def called(setup: Setup, nodes: int = 2) -> str:
     if setup.topology == "cluster":
         return "the cluster" if all_ else f"a cluster of {setup.nodes}"
     return "replicas" if all_ else f"replicas on {setup.nodes}"
-
-
-_KINDS: dict[Kind, str] = {
-    "own run": "measured here",
-    "published": "measured by others",
-    "computed": "computed",
-    "estimate": "estimated",
-}
-
-
-def kind_of(outlook: Outlook) -> str:
-    """Where its figures are from, in a word or two."""
-    if not _is_measured(outlook) and outlook.setup.ranks > LARGEST:
-        return f"computed; nobody has measured clusters of {outlook.setup.ranks}"
-    return _KINDS[outlook.kind]
-
-
-def sure(outlook: Outlook) -> str:
-    """How sure an outlook is, in words: its kind, its error as a rule, and the worst error that was found."""
-    return f"{kind_of(outlook)}, {off}" if (off := _off(outlook)) else kind_of(outlook)
-
-
-def errors(outlooks: Iterable[Outlook]) -> Iterator[str]:
-    """A line for above a table: how far off its figures may be. None where all of them are measured."""
-    kinds = {kind_of(each): off for each in outlooks if each.point and (off := _off(each))}
-    if kinds:
-        yield folded(f"Figures that are {'; '.join(f'{kind} are {off}' for kind, off in kinds.items())}.")
-
-
-def _off(outlook: Outlook) -> str:
-    """Empty for what is measured, and for a cluster that is larger than any in a table: nobody knows."""
-    if _is_measured(outlook) or outlook.setup.ranks > LARGEST:
-        return ""
-    return f"off by {ERRORS[outlook.kind]:.0%}, at worst {worst(outlook):.0%}"
-
-
-def _is_measured(outlook: Outlook) -> bool:
-    return outlook.kind in ("own run", "published")
 
 
 def command(question: Question, setup: Setup, declared: str, is_own: bool) -> str:

@@ -27,6 +27,8 @@ from operations.plan.config.refusal import Refusal
 NOT_UNDERSTOOD, INTERRUPTED = 2, 130
 #: For who has no folder yet.
 BEGIN = "Begin: `tandem init ~/sparks` (finds your Sparks), then `cd ~/sparks && tandem apply`"
+#: In the end of a verb's help (groups.py).
+_EXAMPLE = re.compile(r"^Example: (.*)$", re.M)
 
 put_in_order()
 
@@ -83,4 +85,6 @@ def _told(error: Exception, typed: Sequence[str]) -> str:
         return meant.words(context, extra[1].split(), typed)
     if (other := re.match(r"No such option: (\S+)", message)) and (said := meant.option(context, other[1], typed)):
         return said
+    if message.startswith("Missing argument") and (examples := _EXAMPLE.findall(context.command.epilog or "")):
+        message = f"{message}, e.g. `{examples[0]}`"
     return f"{message}; `{path} --help` lists what there is"

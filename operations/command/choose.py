@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from operations.command import running
+from operations.command import origin, running
 from operations.command.at import ROOT, At
 from operations.command.groups import CHOOSE, verb
 from operations.plan.config.refusal import Finding, Refusal
@@ -60,7 +60,7 @@ def bench(
     words = {"TOPOLOGIES": topologies, "PROFILE": profile, "USERS": users, "FOR": seconds, "SLO": slo, "RUN": run}
     words |= {"REPEATS": repeats, "TARGETS": targets, "PROMPTS": prompts, "PROMPT": prompt, "ANSWER": answer}
     words |= {"SEED": seed, "FROM": client_from, "BOOK": book, "TOKENIZER": tokenizer}
-    return _bench(at, "bench", words, needs="aiohttp")
+    return _bench(at, "bench", words)
 
 
 @verb(CHOOSE, "tandem report", "tandem report bench-runs/2026-11-26-1 --against bench-runs/2026-11-20-1")
@@ -82,10 +82,10 @@ def _bench(at: At | None, module: str, words: dict[str, str], needs: str = "") -
     needs is not installed.
     """
     if needs and importlib.util.find_spec(needs) is None:
-        remedy = "in the clone: `uv tool install --force '.[bench]'`"
+        remedy = origin.install(origin.source(), with_plots=True)
         if running.in_clone():
             remedy = f"`{sys.executable} -m pip install --require-hashes -r {ROOT}/requirements-bench.lock`"
-        raise Refusal(Finding("bench", f"the package {needs} is not installed", remedy))
+        raise Refusal(Finding("report", f"the package {needs} is not installed", remedy))
     if at:
         words |= {"INVENTORY": str(at.inventory.absolute()), "DATA": " ".join(at.data)}
     return running.wait([sys.executable, "-u", "-m", module], more=words)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -16,6 +19,8 @@ from operations.plan.config.refusal import Finding, Refusal
 
 #: What a node can notice of a newer Tandem: the parts of the package, but for an owner's own files.
 _PARTS = ("operations", "bench", "files", "config.py", "deploy.py", "requirements.lock")
+#: What each installer leaves in the environment that it has made, and how it makes it anew.
+_TOOLS = {"uv-receipt.toml": "uv tool install --force", "pipx_metadata.json": "pipx install --force"}
 #: Seconds for git, which reads this machine alone.
 _GIT_S = 20
 #: Hex digits of a commit.
@@ -37,9 +42,30 @@ def check(root: Path = ROOT) -> list[str]:
         raise Refusal(Finding("upgrade", problem, f"`git -C {clone} status` says how to settle it, or to go back"))
     if clone != root and _differs(clone, root):
         problem = f"{clone} has another Tandem than the one that is installed"
-        remedy = f"`uv tool install --force {clone}` (or `pipx install --force {clone}`), then say it again"
-        raise Refusal(Finding("upgrade", problem, remedy))
+        remedy = install(str(clone), with_plots=importlib.util.find_spec("matplotlib") is not None)
+        raise Refusal(Finding("upgrade", problem, f"{remedy}, then say it again"))
     return list(_remarks(clone, said))
+
+
+def install(source: str, with_plots: bool) -> str:
+    """What installs this Tandem anew, by the tool that did; both where that can't be told. `with_plots`: with what
+    `tandem report` needs, which an installation without it would take away.
+    """
+    if with_plots:
+        name, at, url = source.partition(" @ ")
+        source = f"{name}[bench]{at}{url}"
+    ways = [f"`{words} {shlex.quote(source)}`" for file, words in _TOOLS.items() if (Path(sys.prefix) / file).is_file()]
+    both = [f"`{words} {shlex.quote(source)}`" for words in _TOOLS.values()]
+    return ways[0] if ways else f"{both[0]} (or {both[1]})"
+
+
+def source() -> str:
+    """What this package was installed from, as its installer takes it: the clone, or a repository's URL."""
+    if clone := installed_from():
+        return str(clone)
+    told = _told()
+    kind, url = told.get("vcs_info", {}).get("vcs", ""), told.get("url", "")
+    return f"{DISTRIBUTION} @ {kind}+{url}" if kind and url else "./tandem"
 
 
 def installed_from() -> Path | None:

@@ -19,6 +19,8 @@ REACH = {
     "home": ("management", "everybody on your home or office network who has a key"),
     "all": ("all", "every network that the Sparks are on, with a key"),
 }
+#: The same in other words.
+_ALSO = {"office": "home", "network": "home", "lan": "home"}
 #: Of so many people about one asks at a time: an answer takes seconds, and reading it minutes.
 PEOPLE_AT_ONCE = 4
 PEOPLE = 2
@@ -60,10 +62,12 @@ def recipe(name: str) -> Recipe:
 
 
 def reach(word: str) -> str:
-    """Raises Refusal with the nearest."""
-    if word.lower() in REACH:
-        return word.lower()
-    raise Refusal(Finding("--reach", f"`{word}` is no choice", nearest(word, REACH, f"one of: {', '.join(REACH)}")))
+    """A word of `REACH`. Raises Refusal with the nearest, or with what each means."""
+    said = word.lower()
+    if (said := _ALSO.get(said, said)) in REACH:
+        return said
+    choices = "; ".join(f"`{each}`: {meaning}" for each, (_, meaning) in REACH.items())
+    raise Refusal(Finding("--reach", f"`{word}` is no choice", nearest(said, REACH, f"it is one of {choices}")))
 
 
 def people(text: str) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from operations.init import answers as given
@@ -45,9 +46,14 @@ class Flags:
             words += [flag, value] if value else []
         return told(words)
 
-    def keep_nodes(self, logins: list[Login]) -> None:
-        """The nodes as far as they are known."""
-        self.nodes = ",".join(each.spelled(self.user) for each in logins)
+    def keep_nodes(self, logins: list[Login], before: Sequence[Login]) -> None:
+        """The nodes as far as they are known; `before`: those of the folder, which nobody has to type again."""
+        same = logins == [replace(each, user=self.user or each.user) for each in before]
+        self.nodes = "" if same else ",".join(each.spelled(self.user) for each in logins)
+
+    def left(self) -> str:
+        """What became of the folder where nothing is written."""
+        return f"{self.folder} is as it was" if self.folder.expanduser().exists() else "nothing was written"
 
     def check(self) -> None:
         """Raises Refusal for a word that is not understood, before a node is asked."""
@@ -61,7 +67,7 @@ class Flags:
         if self.purpose:
             given.purpose(self.purpose)
         if self.reach:
-            given.reach(self.reach)
+            self.reach = given.reach(self.reach)
         if self.people is not None:
             given.people(str(self.people))
 

@@ -22,6 +22,9 @@ if run.speaks(host):
         declared = wanted(dict(host.data.dict()))
     if not declared.knobs.runs_prometheus:
         raise DeployError('nothing sends alarms: monitoring = "prometheus" in group_data/all.py, and `tandem apply`')
+    nobody = "nobody is told of alarms: name somebody in `alarms` (group_data/all.py), and `tandem apply`"
+    if not declared.knobs.alarms:
+        raise DeployError(nobody)
     head = the_head(run)
     name, model = head[0].name, declared.first.recipe.served_name
     answers: dict[str, AlarmTold] = everywhere(
@@ -31,7 +34,7 @@ if run.speaks(host):
     if "problem" in answer:
         raise DeployError(f"{answer['problem']}: `tandem status` says why, `tandem apply` deploys it")
     if not answer["receivers"]:
-        raise DeployError("nobody is told of alarms: name somebody in `alarms` (group_data/all.py), and `tandem apply`")
+        raise DeployError(nobody)
     say([f"{each['kind']}: {each['to']}" for each in answer["receivers"]])
     if short := answer["failed"] or answer["waits"]:
         counted = ", ".join(f"{count} by {kind}" for kind, count in short.items())

@@ -12,7 +12,7 @@ from operations.init import plan
 from operations.init.answers import Answers, named
 from operations.init.ask import Asker, Ended
 from operations.init.folder import Owned
-from operations.init.login import told
+from operations.init.login import Login, told
 from operations.init.nodes import Tried, tried, which, wiring
 from operations.init.questions import Flags, answers
 from operations.plan.config.refusal import Refusal
@@ -46,10 +46,10 @@ def init(
             _tell(f"{finding.where}: {finding.problem}; {finding.remedy}")
         return NOT_UNDERSTOOD
     except Ended as ended:
-        _tell(f"\nthe input ended at: {ended}; {folder} is as it was. Go on: {flags.command()}")
+        _tell(f"\nthe input ended at: {ended}; {flags.left()}. Go on: {flags.command()}")
         return NOT_UNDERSTOOD
     except KeyboardInterrupt:
-        _tell(f"\nended; {folder} is as it was. Go on: {flags.command()}")
+        _tell(f"\nended; {flags.left()}. Go on: {flags.command()}")
         return ENDED
 
 
@@ -60,14 +60,18 @@ def _tell(line: str) -> None:
 def _init(flags: Flags, asker: Asker) -> int:
     before = folders.owned(flags.folder)
     flags.check()
+
+    def keep_nodes(logins: list[Login]) -> None:
+        flags.keep_nodes(logins, before.logins)
+
     logins = which(asker, flags.nodes, flags.user, before.logins)
-    flags.keep_nodes(logins)
+    keep_nodes(logins)
     asker.say("Trying each ...")
-    done = tried(asker, logins, bool(flags.user), flags.keep_nodes)
+    done = tried(asker, logins, bool(flags.user), keep_nodes)
     away = [each for each in done if each.seen is None]
     if away and not asker.yes("  Write the folder all the same, for when they are ready"):
         names = named(each.login.name for each in away)
-        _tell(f"not ready: {names}; {before.path} is as it was. Then: {flags.command()}")
+        _tell(f"not ready: {names}; {flags.left()}. Then: {flags.command()}")
         return NOBODY if all(each.knock.kind == "away" for each in done) else FAILED
     for line in wiring(done):
         asker.say(f"  {line}")
@@ -92,7 +96,7 @@ def _write(asker: Asker, before: Owned, done: list[Tried], said: Answers, recipe
         asker.say(f"{where} says so already: nothing was changed.")
         return DONE
     if asker.is_asking and not asker.yes(f"Write {where}", default=True):
-        _tell(f"{where} is as it was. Again: {flags.command()}")
+        _tell(f"{flags.left()}. Again: {flags.command()}")
         return FAILED
     for name in folders.write(before, texts):
         asker.say(f"wrote {where / name}")

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from bench import published
 from bench.advise import choose, fit, physics, proof
+from bench.advise.evidence import SAME_PROMPT
 from bench.advise.measured import setup_of_cell
 from tests.gpu import predicted
 
@@ -66,17 +68,26 @@ def test_predictions_that_were_made_before_missed_by_what_is_said() -> None:
     of_1024 = [gpu / f"runs/h200-{model}-1024" for model in predicted.SHAPES]
     assert list(predicted.make(of_1024)) == before
     *_, carried, from_solo = predicted.judge(before, runs)
+    rule, most = choose.ELSEWHERE_ERRORS
+    assert carried == f"carried, {choose.ELSEWHERE} in: 96 figures, median {rule:.0%}, worst {most:.0%}"
     assert carried == "carried, 4096 in: 96 figures, median 13%, worst 214%"
     assert from_solo == "from solo, 4096 in: 72 figures, median 10%, worst 180%"
 
 
 def test_the_worst_that_is_told_beside_a_figure_is_the_worst_that_was_found() -> None:
     found = (*fit.left_out(), *fit.from_solo())
-    long = [each for each in found if (each.cell.load.prompt or 0) > choose.LONG_PROMPT]
+    long = [each for each in found if (each.cell.load.prompt or 0) > choose.LONGEST * SAME_PROMPT]
     short = [each for each in found if each not in long]
     assert abs(fit.typical(short)[1].error) == pytest.approx(choose.WORST, abs=0.01)
-    assert abs(fit.typical(long)[1].error) == pytest.approx(choose.WORST_LONG, abs=0.01)
+    assert abs(fit.typical(long)[1].error) == pytest.approx(choose.WORST_ALONE, abs=0.01)
     assert {setup_of_cell(each.cell).ranks for each in found} == {1, 2, choose.LARGEST}
+
+
+def test_longer_prompts_were_measured_of_one_user_alone() -> None:
+    """What an advice says of them where nobody has measured several: it is to be said anew when a table has some."""
+    long = [each for each in published.cells() if (each.load.prompt or 0) > choose.LONGEST * SAME_PROMPT]
+    assert [(each.load.prompt, each.users) for each in long] == [(choose.ALONE, 1)] * 3
+    assert max(each.load.prompt or 0 for each in published.cells() if each.users > 1) == choose.LONGEST
 
 
 def test_a_fit_ends_where_the_constants_are() -> None:

@@ -88,7 +88,7 @@ def test_every_program_that_make_asks_has_its_verb() -> None:
         (["staus"], "no verb is named `staus`: did you mean `status`?"),
         (["xyzzy"], "no verb is named `xyzzy`: `tandem --help` lists them"),
         (["status", "--jsn"], "No such option: --jsn (Possible options: --json); `tandem status --help`"),
-        (["key"], "Missing argument 'name'; `tandem key --help` lists what there is"),
+        (["key"], "Missing argument 'name', e.g. `tandem key alice`; `tandem key --help` lists what there is"),
         (["status", "--folder", "nowhere"], "folder: nowhere is no folder; name yours"),
         (["status", "--folder", "~nobody-here/x"], "folder: ~nobody-here/x can't be entered: Could not determine home"),
         (["status", "--inventory", "other.py"], "other.py is no file; name one that says `nodes = [...]`"),
@@ -277,6 +277,7 @@ def test_what_the_package_needs_is_what_is_locked() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     locked = {line.split("==")[0] for line in (ROOT / "requirements.lock").read_text().splitlines() if "==" in line}
     assert {re.split(r"[=<>]", each)[0] for each in project["dependencies"]} <= locked
+    assert "aiohttp" in project["dependencies"], "`tandem bench` is in every installation"
     bench = (ROOT / "requirements-bench.in").read_text().split("\n")
     assert project["optional-dependencies"]["bench"] == [line for line in bench if line and line[0] not in "#-"]
     assert project["name"] == "tandem-spark" and project["scripts"] == {"tandem": "tandem_spark:main"}
@@ -379,6 +380,11 @@ def test_without_a_verb_the_help_is_all(tmp_path: Path) -> None:
         (["bench"], 3, "bench: nodes: spark-1 does not answer"),
         (["advise", "users=0"], 2, "advise: load: users=`0` is no number of users"),
         (
+            ["advise"],
+            2,
+            "tandem: Missing argument 'load', e.g. `tandem advise \"8 users chat ttft=2s\"`; `tandem advise",
+        ),
+        (
             ["advise", "8 users", "--nodes", "none"],
             2,
             "advise: --nodes: `none` is no number of nodes; 1 to 99, e.g. --nodes 2",
@@ -432,15 +438,15 @@ def test_two_names_of_one_address_are_refused_before_the_first_ssh(tmp_path: Pat
     assert not (tmp_path / "new").exists()
 
 
-def test_a_bench_without_its_packages_says_how_they_come(off: Path) -> None:
+def test_a_report_without_its_package_says_how_it_comes(off: Path) -> None:
     program = (
         "import importlib.util, sys; find = importlib.util.find_spec; "
-        "importlib.util.find_spec = lambda name: None if name == 'aiohttp' else find(name); "
-        "from operations.command.app import main; sys.exit(main(['bench']))"
+        "importlib.util.find_spec = lambda name: None if name == 'matplotlib' else find(name); "
+        "from operations.command.app import main; sys.exit(main(['report']))"
     )
     environment = {**os.environ, **PLAIN, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", program], cwd=off, env=environment, capture_output=True, text=True)
-    assert done.returncode == 2 and "the package aiohttp is not installed; `" in done.stderr
+    assert done.returncode == 2 and "report: the package matplotlib is not installed; `" in done.stderr
     assert f"-r {ROOT}/requirements-bench.lock`" in done.stderr
 
 

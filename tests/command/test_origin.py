@@ -115,7 +115,7 @@ def test_a_clone_that_was_pulled_and_not_installed_is_refused(clone: Path, insta
     (installed / "operations/__pycache__/a.pyc").write_text("")
     assert origin.check(installed) == []
     git(clone, "pull", "-q")
-    with pytest.raises(Refusal, match=f"uv tool install --force {clone}"):
+    with pytest.raises(Refusal, match=f"uv tool install --force '?{clone}"):
         origin.check(installed)
 
 
@@ -164,3 +164,49 @@ def test_a_package_of_a_url_names_the_commit_that_was_fetched(tmp_path: Path, mo
 def test_the_version_says_it(tmp_path: Path) -> None:
     known = f" ({origin.commit()})" if origin.commit() else ""
     assert tandem(tmp_path, "--version").stdout == f"tandem {version()}{known}\n"
+
+
+@pytest.mark.parametrize(
+    ("left", "says"),
+    [
+        ("uv-receipt.toml", "`uv tool install --force {}`"),
+        ("pipx_metadata.json", "`pipx install --force {}`"),
+        ("", "`uv tool install --force {}` (or `pipx install --force {}`)"),
+    ],
+)
+def test_a_package_is_installed_anew_by_what_has_installed_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str, says: str
+) -> None:
+    """With what a report needs, which the same without it would take away."""
+    monkeypatch.setattr(origin.sys, "prefix", str(tmp_path))  # type: ignore[attr-defined]
+    if left:
+        (tmp_path / left).write_text("")
+    assert origin.install("/a/tandem", with_plots=False) == says.replace("{}", "/a/tandem")
+    assert origin.install("/a/tandem", with_plots=True) == says.replace("{}", "'/a/tandem[bench]'")
+    of = "tandem-spark @ git+https://x.org/y"
+    assert origin.install(of, with_plots=True) == says.replace("{}", "'tandem-spark[bench] @ git+https://x.org/y'")
+
+
+def test_what_a_package_is_from_is_its_clone_or_its_repository(
+    clone: Path, installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert origin.source() == str(clone)
+    told = SimpleNamespace(read_text=lambda name: '{"url": "https://x.org/y", "vcs_info": {"vcs": "git"}}')
+    monkeypatch.setattr(metadata, "distribution", lambda name: told)
+    assert origin.source() == "tandem-spark @ git+https://x.org/y"
+    monkeypatch.setattr(metadata, "distribution", lambda name: SimpleNamespace(read_text=lambda name: None))
+    assert origin.source() == "./tandem"
+
+
+def test_an_upgrade_keeps_what_a_report_needs(clone: Path, installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    git(clone, "pull", "-q")
+    find = origin.importlib.util.find_spec  # type: ignore[attr-defined]
+    for there, says in ((None, f"--force {clone}`"), (object(), f"--force '{clone}[bench]'`")):
+        monkeypatch.setattr(
+            origin.importlib.util,  # type: ignore[attr-defined]
+            "find_spec",
+            lambda name, there=there: there if name == "matplotlib" else find(name),
+        )
+        with pytest.raises(Refusal) as refused:
+            origin.check(installed)
+        assert says in refused.value.findings[0].remedy

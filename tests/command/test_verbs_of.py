@@ -39,7 +39,7 @@ def test_they_stand_behind_their_verb_on_the_page() -> None:
     [
         (["prun"], "no verb is named `prun`: did you mean `prune`?"),
         (["xyzzy"], "no verb is named `xyzzy`: `tandem models --help` lists them"),
-        (["rm"], "Missing argument 'names'; `tandem models rm --help` lists what there is"),
+        (["rm"], "Missing argument 'names', e.g. `tandem models rm Qwen/Qwen3-32B`; `tandem models rm --help` lists"),
         (["rm", "org/m"], "folder: no inventory.py is in"),
         ([], "folder: no inventory.py is in"),
     ],

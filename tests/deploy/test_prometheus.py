@@ -173,3 +173,8 @@ def test_an_alarm_test_that_reaches_not_everybody_fails(nodes: Nodes, answer: di
 def test_an_alarm_test_without_the_knob_says_which_one(nodes: Nodes) -> None:
     outcome = alarm_test(nodes, TOLD, knobs={"monitoring": "metrics"})
     assert outcome.code != 0 and 'monitoring = "prometheus" in group_data/all.py' in outcome.text
+
+
+def test_an_alarm_test_without_anybody_to_tell_asks_no_node(nodes: Nodes) -> None:
+    outcome = alarm_test(nodes, TOLD, knobs={"alarms": []})
+    assert outcome.code != 0 and "nobody is told of alarms: name somebody in `alarms`" in " ".join(outcome.text.split())

@@ -97,7 +97,7 @@ def test_who_breaks_off_at_a_question_has_nothing_half_written_and_the_command_t
     assert ran.code == (130 if word == CTRL_C else 2), ran.text
     assert not ready.folder.exists()
     assert [each.name for each in ready.place.iterdir() if each.name.startswith(".tandem")] == []
-    line = next(line for line in ran.text.splitlines() if "is as it was" in line)
+    line = next(line for line in ran.text.splitlines() if "nothing was written" in line)
     assert "Traceback" not in ran.text
     if place == 3 and word == CTRL_C:
         # What was answered is not asked again.
@@ -169,7 +169,11 @@ def test_again_only_what_is_asked_changes(ready: Stage) -> None:
         (("--nodes", "spark-1.local,SPARK-1.local"), 2, "is there twice; name each Spark once, the head first"),
         (("--nodes", NODES, "--for", "chats"), 2, "--for: `chats` is no purpose; did you mean `chat`?"),
         (("--nodes", NODES, "--reach", "hom"), 2, "--reach: `hom` is no choice; did you mean `home`?"),
-        (("--nodes", NODES, "--reach", "family"), 2, "--reach: `family` is no choice; one of: this, home, all"),
+        (
+            ("--nodes", NODES, "--reach", "sea"),
+            2,
+            "one of `this`: only the Sparks themselves (by ssh from elsewhere); `h",
+        ),
         (("--nodes", NODES, "--people", "0"), 2, "tandem: Invalid value for '--people'"),
         (("--nodes", NODES, "--model", "gpt-oss"), 2, "recipe=gpt-oss: no such recipe; "),
         (("--nodes", NODES, "--model", "lab-tiny-llama"), 2, "--model: `lab-tiny-llama` is the lab's own"),
@@ -290,3 +294,24 @@ def test_another_address_of_the_same_machine_has_its_host_key_accepted_too(ready
     words = (str(ready.folder), "--nodes", "spark-1.local", "--user", "me")
     ran = ready.run(*words, typed=[*accepts, *QUESTIONS[1:]], LISTEN="0.0.0.0", RESPONDER="")
     assert ran.code == 0, ran.text
+
+
+def test_a_folder_that_has_the_nodes_needs_no_flag_to_go_on(ready: Stage) -> None:
+    """Their addresses are in it, and a name alone would not have them."""
+    assert ready.pipe(str(ready.folder), "--nodes", NODES, "--user", "me", *TOLD).code == 0
+    inventory = ready.folder / "inventory.py"
+    inventory.write_text(
+        'nodes = [("one", {"ssh_hostname": "10.77.0.11", "ssh_user": "me"}),'
+        ' ("two", {"ssh_hostname": "10.77.0.99", "ssh_user": "me"})]\n'
+    )
+    ran = ready.pipe(str(ready.folder))
+    assert (
+        ran.code == 1 and f"not ready: two; {ready.folder} is as it was. Then: tandem init {ready.folder}" in ran.text
+    )
+    assert "--nodes" not in ran.text.partition("Then: ")[2]
+
+
+def test_the_office_is_home(ready: Stage) -> None:
+    told = ("--for", "chat", "--reach", "Office", "--people", "4")
+    assert ready.pipe(str(ready.folder), "--nodes", NODES, "--user", "me", *told).code == 0
+    assert knobs(ready)["proxy_bind"] == "management"

@@ -72,7 +72,11 @@ class Knobs(KnobFields):
     @field_validator("fabric_subnets")
     @classmethod
     def _subnets(cls, text: str) -> str:
-        subnets = [IPv4Network(part.strip()) for part in text.split(",")]
+        try:
+            subnets = [IPv4Network(part.strip()) for part in text.split(",")]
+        except ValueError:
+            wanted = f"two networks, one for each rail, as in {KnobFields().fabric_subnets}"
+            raise ValueError(f"expected {wanted} (10.1.0.5/24 is an address in one)") from None
         if len(subnets) != 2:
             raise ValueError("expected two subnets, one for each rail, separated by a comma")
         if subnets[0].overlaps(subnets[1]):
@@ -91,8 +95,8 @@ class Knobs(KnobFields):
     @field_validator("proxy_bind")
     @classmethod
     def _bind(cls, text: str) -> str:
-        if text not in ("loopback", "management", "all"):
-            IPv4Address(text)
+        if text not in ("loopback", "management", "all") and not _is_ipv4(text):
+            raise ValueError("expected loopback, management, all, or an IPv4 address of the head")
         return text
 
     @field_validator("proxy_port")
@@ -105,8 +109,8 @@ class Knobs(KnobFields):
     @field_validator("proxy_address")
     @classmethod
     def _address(cls, text: str) -> str:
-        if text:
-            IPv4Address(text)
+        if text and not _is_ipv4(text):
+            raise ValueError("expected an IPv4 address of your network that nobody has, or an empty text")
         return text
 
     @field_validator("min_free_kbytes")
@@ -271,6 +275,14 @@ class Knobs(KnobFields):
         workers.
         """
         return self.port("share") + index
+
+
+def _is_ipv4(text: str) -> bool:
+    try:
+        IPv4Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _listed(names: Any, pattern: str) -> tuple[Any, ...] | None:
