@@ -136,7 +136,16 @@ RAISED: dict[str, Callable[[], Any]] = {
     "memory-recipe-lacks": lambda: checked(spark(0.1), recipe="lab-tiny-llama"),
     "memory-share-lacks": lambda: checked(spark(100)),
     "disk-no-room": lambda: checked(
-        survey(disks={name: {"path": "/", "free": 0, "device": 1} for name in ("store", "docker", "files")})
+        survey(
+            disks={
+                name: {"path": "/", "free": 0, "device": 1, "read_only": False} for name in ("store", "docker", "files")
+            }
+        )
+    ),
+    "disk-read-only": lambda: checked(
+        survey(
+            disks={name: {**each, "read_only": True} for name, each in survey()["disks"].items()}, unwritable="/data"
+        )
     ),
     "disk-store-not-the-login-s": lambda: checked(survey(unwritable="/data")),
     "disk-foreign-files": lambda: remarked(foreign=["/data/blobs"]),
