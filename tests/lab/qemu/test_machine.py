@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.lab import __main__ as verbs
-from tests.lab import cgroup, node, rootfs
+from tests.lab import cgroup, network, node, rootfs
 from tests.lab.desk import OWN, Desk
 from tests.lab.qemu import command, image, initramfs, machine, qmp, taps
 from tests.lab.settings import LINKS, LabNode
@@ -262,8 +262,8 @@ def test_a_machine_that_went_off_is_not_waited_for(monkeypatch: pytest.MonkeyPat
 def test_a_machine_that_gets_no_processor_is_killed_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer of its qemu may take minutes then."""
     done: list[str] = []
-    monkeypatch.setattr(node.network, "settle", lambda: done.append("asked"))
+    monkeypatch.setattr(network, "settle", lambda: done.append("asked"))
     monkeypatch.setattr(cgroup, "kill", lambda each: done.append("killed"))
-    monkeypatch.setattr(node.network, "WIRES", taps)
+    monkeypatch.setattr(network, "WIRES", taps)
     node.power_off(NODES[0])
     assert done == ["killed", "asked"]
