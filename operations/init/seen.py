@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Interface, ip_address
 
+from operations.node.network.links import PORT_NAME, RAIL_DRIVERS
 from operations.plan.cluster.nodes import port_of
 from operations.plan.config.plain import plain
 
 #: What begins every line of ours: a login's own files may print too.
 MARK = "tandem:"
-#: As operations/node/network/links.py knows a port of the ConnectX-7.
-_PORT = re.compile(r"en[pP]\d+(p\d+)?s\d+f\d+np\d+")
 #: Not the way to a node: loopback, and what containers and tunnels make.
 _OTHERS = re.compile(r"lo|docker\d*|br-.*|veth.*|virbr.*|tun\d*|tailscale\d*|wg\d*")
 
@@ -51,7 +50,7 @@ def read(output: str) -> Seen | None:
     if "sudo" not in words:
         return None
     nets = [(*each.split(), "")[:3] for each in words.get("net", [])]
-    rails = [name for name, _, driver in nets if _PORT.fullmatch(name) and driver in ("mlx5_core", "")]
+    rails = [name for name, _, driver in nets if PORT_NAME.match(name) and driver in RAIL_DRIVERS]
     ports: dict[str, bool] = {}
     for name, carrier, _ in nets:
         if name in rails:

@@ -15,7 +15,7 @@ from operations.plan.config.refusal import Finding
 from operations.plan.recipes.images import Image
 from operations.plan.services import demand, tuning
 from operations.plan.services.ports import listens
-from operations.wire.look import Listener, Survey
+from operations.wire.look import Free, Listener, Survey
 from operations.wire.model import ModelState
 
 GIB = 1 << 30
@@ -105,6 +105,8 @@ def strangers(survey: Survey) -> Findings:
 
 def _room(node: Node, survey: Survey, models: Sequence[ServedModel], knobs: Knobs) -> Findings:
     wanted: dict[int, tuple[str, float]] = {}
+    shut = {disk["device"]: disk["path"] for disk in _written(survey) if disk["read_only"]}
+    yield from (kinds.READ_ONLY.said(path=path) for path in shut.values())
     missing = {each.image.local: each.recipe for each in models if not _has(survey, each.image)}
     disks = survey["disks"]
     for name, disk, size in (
@@ -131,9 +133,16 @@ def _room(node: Node, survey: Survey, models: Sequence[ServedModel], knobs: Knob
             yield kinds.NO_ROOM.said(path=disk["path"], free_gib=disk["free"] / GIB, need_gib=need_gib, more=more)
 
 
+def _written(survey: Survey) -> tuple[Free, ...]:
+    """Where every deploy writes."""
+    disks = survey["disks"]
+    return disks["store"], disks["docker"], disks["files"]
+
+
 def _store(survey: Survey, knobs: Knobs) -> Findings:
     """Before the first byte is fetched: an image would come, and a model would not."""
-    if place := survey["unwritable"]:
+    # Where nobody can write it is no matter of owners.
+    if (place := survey["unwritable"]) and not survey["disks"]["store"]["read_only"]:
         remedy = f'sudo chown -R "$USER": {place}'
         if not survey["disks"]["store"]["path"].startswith(f"{survey['home']}/"):
             remedy = f'sudo mkdir -p {knobs.model_store} && sudo chown "$USER": {knobs.model_store}'

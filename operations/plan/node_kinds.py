@@ -87,6 +87,13 @@ NO_ROOM = Kind(
     "what is still to come of models, images and metrics does not fit",
     "make room: `tandem models prune` and `tandem prune` remove what nothing needs{more}",
 )
+READ_ONLY = Kind(
+    "disk-read-only",
+    "the file system of {path} is read-only",
+    "the kernel takes no more writes to it since it has met errors, or somebody has mounted it so: nothing can be "
+    "deployed there, and an engine that ends does not start again",
+    "sudo dmesg | grep -iE 'ext4|nvme|I/O error' says why; save what is dear, and reboot, which checks it",
+)
 STORE_SHUT = Kind(
     "disk-store-not-the-login-s",
     "{place} is not the login's, so it can't make the model store {store} there",

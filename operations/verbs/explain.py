@@ -7,7 +7,7 @@ from operations.plan.doctor.findings import KINDS
 from operations.plan.services.rules import alarms
 
 #: How a code is recognised, and where all are.
-_LOOK = "codes look like `rail-no-carrier`, in brackets behind a finding, and an alarm has its name; all: docs/messages.md"
+_LOOK = "a code is like `rail-no-carrier`, in brackets behind a finding; all codes and alarms: docs/messages.md"
 
 
 def lines(name: str) -> list[str]:

@@ -89,12 +89,13 @@ class Skew(TypedDict):
 
 
 class Room(TypedDict):
-    """A file system: GiB, and free inodes as a share."""
+    """A file system: GiB, free inodes as a share, and whether it takes no writes."""
 
     path: str
     gib: float
     free_gib: float
     inodes_free: float
+    read_only: bool
 
 
 class Health(TypedDict, total=False):

@@ -174,11 +174,14 @@ class Clocks(TypedDict):
 
 
 class Free(TypedDict):
-    """Free bytes where a path is or would be made; `device`: of the file system; `kept`: bytes there already."""
+    """Free bytes where a path is or would be made; `device`: of the file system, which may be `read_only`; `kept`:
+    bytes there already.
+    """
 
     path: str
     free: int
     device: int
+    read_only: bool
     kept: NotRequired[int]
 
 

@@ -240,8 +240,18 @@ def test_rails_with_their_rdma_devices(tmp_path: Path, monkeypatch: pytest.Monke
         (tmp_path / "net" / name).mkdir(parents=True)
         (tmp_path / "net" / name / "device").symlink_to(device)
         (tmp_path / "net" / name / "carrier").write_text("1\n")
-    for name in ("enP7s7", "wlP9s9", "docker0", "enp3s0f0np0"):
+    for name in ("enP7s7", "wlP9s9", "docker0", "enp3s0f0np0", "enp1s0f1np1"):
         (tmp_path / "net" / name).mkdir(parents=True)
+    # A virtual machine's, with an RDMA device made over it in software; nobody's hangs on another one.
+    virtual = tmp_path / "devices/virtual"
+    virtual.mkdir()
+    (tmp_path / "drivers/virtio_net").mkdir()
+    (virtual / "driver").symlink_to(tmp_path / "drivers/virtio_net")
+    (tmp_path / "net/enp1s0f1np1/device").symlink_to(virtual)
+    for device, parent in (("rocep1s0f1", "enp1s0f1np1"), ("rxe0", "enP7s7")):
+        (tmp_path / "infiniband" / device).mkdir(parents=True)
+        (tmp_path / "infiniband" / device / "parent").write_text(f"{parent}\n")
+    monkeypatch.setattr(links, "INFINIBAND", tmp_path / "infiniband")
     other = tmp_path / "drivers/bnxt_en"
     other.mkdir()
     (tmp_path / "devices/other").mkdir()
@@ -253,6 +263,7 @@ def test_rails_with_their_rdma_devices(tmp_path: Path, monkeypatch: pytest.Monke
     assert {name: link["rdma"] for name, link in found.items()} == {
         "enp1s0f0np0": "rocep1s0f0",
         "enP2p1s0f0np0": "roceP2p1s0f0",
+        "enp1s0f1np1": "rocep1s0f1",
     }
 
 

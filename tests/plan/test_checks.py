@@ -133,6 +133,15 @@ def test_a_full_disk_is_named(disk: str) -> None:
     assert f"{found['disks'][disk]['path']} has 0.0 GiB free" in findings(found)
 
 
+def test_a_disk_that_takes_no_writes_is_said_once_and_is_no_matter_of_owners() -> None:
+    found = survey(unwritable="/home/spark/.cache/huggingface/hub")
+    assert "is not the login's" in findings(found)
+    for disk in found["disks"].values():
+        disk["read_only"] = True
+    said = findings(found)
+    assert said.count("is read-only") == 1 and "is not the login's" not in said
+
+
 def test_what_is_there_needs_no_room() -> None:
     found = survey()
     found["state"]["models"][load_recipe(knobs().recipe).model.key] = {"present": True, "problems": []}
@@ -255,7 +264,11 @@ def test_what_network_manager_saves_for_other_interfaces_stands_in_nobody_s_way(
         listener(8001),
         links(enp1s0f0np0={"carrier": False}),
         survey(state=survey()["state"] | {"links": {}}),
-        survey(disks={name: {"path": "/", "free": 0, "device": 1} for name in ("store", "docker", "files")}),
+        survey(
+            disks={
+                name: {"path": "/", "free": 0, "device": 1, "read_only": False} for name in ("store", "docker", "files")
+            }
+        ),
         survey(archives={"tandem/engine:1": "/srv/engine.tar is no image archive"}),
         survey(netplan=[{"file": "/etc/netplan/9.yaml", "unread": "it is torn"}]),
     ],

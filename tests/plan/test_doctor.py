@@ -45,7 +45,7 @@ def look(index: int) -> Any:
         "kernel_log": {"readable": True, "events": [], "cut": False},
         "clock": {"running": ["systemd-timesyncd"], "stopped": [], "spared": [], "synchronized": True},
         "disk": {
-            "room": [{"path": "/", "gib": 3600.0, "free_gib": 2000.0, "inodes_free": 0.9}],
+            "room": [{"path": "/", "gib": 3600.0, "free_gib": 2000.0, "inodes_free": 0.9, "read_only": False}],
             "health": [
                 {
                     "disk": "nvme0n1",
@@ -231,6 +231,7 @@ CASES: list[tuple[str, Change, str, str]] = [
     ("disk-full", at("disk/room/0/free_gib", 20.0), BAD, "the disk of / is full: 20.0 of 3600.0 GiB free"),
     ("disk-full", at("disk/room/0/inodes_free", 0.0), BAD, "0% of its inodes"),
     ("disk-full", at("disk/room/0/free_gib", 100.0), REMARK, "the disk of / is full: 100.0 of"),
+    ("disk-read-only", at("disk/room/0/read_only", True), BAD, "the file system of / is read-only"),
     ("disk-failing", at("disk/health/0/media_errors", 4), BAD, "nvme0n1: 4 media errors"),
     ("disk-failing", at("disk/health/0/warning", 4), BAD, "nvme0n1: critical warning 0x4"),
     ("disk-worn", at("disk/health/0/used_percent", 95), REMARK, "nvme0n1 has used 95 % of its life"),
@@ -441,9 +442,16 @@ CASES: list[tuple[str, Change, str, str]] = [
     ("no addresses", field("streams", []), UNASKED, "no two nodes have addresses on a rail"),
     (
         "no RDMA device",
-        all_of(at(f"{LINK}/rdma", None), at(f"links/{RAILS[0]}/rdma", None)),
+        all_of(*(at(f"links/{rail}/rdma", None, node) for rail in RAILS for node in NODES)),
         UNASKED,
         "no RDMA device is here",
+    ),
+    ("rdma-no-device", at(f"{LINK}/rdma", None), BAD, f"no RDMA device is on `{RAILS[1]}`"),
+    (
+        "rdma-no-device",
+        all_of(*(at(f"links/{rail}/rdma", None) for rail in RAILS)),
+        BAD,
+        f"no RDMA device is on `{RAILS[0]}` and `{RAILS[1]}`",
     ),
     (
         "no perftest",

@@ -143,7 +143,16 @@ RAISED: dict[str, Callable[[], Any]] = {
     "memory-recipe-lacks": lambda: checked(spark(0.1), recipe="lab-tiny-llama"),
     "memory-share-lacks": lambda: checked(spark(100)),
     "disk-no-room": lambda: checked(
-        survey(disks={name: {"path": "/", "free": 0, "device": 1} for name in ("store", "docker", "files")})
+        survey(
+            disks={
+                name: {"path": "/", "free": 0, "device": 1, "read_only": False} for name in ("store", "docker", "files")
+            }
+        )
+    ),
+    "disk-read-only": lambda: checked(
+        survey(
+            disks={name: {**each, "read_only": True} for name, each in survey()["disks"].items()}, unwritable="/data"
+        )
     ),
     "disk-store-not-the-login-s": lambda: checked(survey(unwritable="/data")),
     "disk-foreign-files": lambda: remarked(foreign=["/data/blobs"]),
@@ -252,7 +261,7 @@ def test_a_code_is_explained() -> None:
     assert "end that program" in verb.lines("gpu-taken")[3]
     with pytest.raises(Refusal, match=r"no finding and no alarm is called `rail-dwn`\n.*did you mean `rail-down`\?"):
         verb.lines("rail-dwn")
-    with pytest.raises(Refusal, match=r"codes look like `rail-no-carrier`, in brackets behind a finding, and an alarm has"):
+    with pytest.raises(Refusal, match=r"in brackets behind a finding; all codes and alarms: docs/messages"):
         verb.lines("x")
 
 

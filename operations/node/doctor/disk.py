@@ -24,7 +24,9 @@ def main(store: str) -> Disk:
 
 
 def room(places: list[str]) -> list[Room]:
-    """{path, gib, free_gib, inodes_free}: by file system, under the first path that lies on it; inodes as a share."""
+    """{path, gib, free_gib, inodes_free, read_only}: by file system, under the first path that lies on it; inodes as a
+    share.
+    """
     found: dict[int, Room] = {}
     for place in (Path(each) for each in places):
         if place.exists() and (device := os.stat(place).st_dev) not in found:
@@ -35,6 +37,7 @@ def room(places: list[str]) -> list[Room]:
                 # What a user that is not root gets: the rest is kept back for repairs.
                 "free_gib": state.f_bavail * state.f_frsize / (1 << 30),
                 "inodes_free": state.f_favail / state.f_files if state.f_files else 1.0,
+                "read_only": bool(state.f_flag & os.ST_RDONLY),
             }
     return list(found.values())
 

@@ -188,11 +188,16 @@ def _ollama_mib() -> int:
 
 
 def _free(path: str) -> Free:
-    """Free bytes where `path` is, or where it would be made."""
+    """The file system where `path` is, or where it would be made."""
     place = Path(path)
     while not place.exists():
         place = place.parent
-    return {"path": path, "free": shutil.disk_usage(place).free, "device": os.stat(place).st_dev}
+    return {
+        "path": path,
+        "free": shutil.disk_usage(place).free,
+        "device": os.stat(place).st_dev,
+        "read_only": bool(os.statvfs(place).f_flag & os.ST_RDONLY),
+    }
 
 
 def _layout(store: Path, model: Place, source: ModelSource | None) -> Layout:

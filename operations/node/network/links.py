@@ -13,20 +13,22 @@ from operations.wire.fabric import Links, Office
 
 NET = Path("/sys/class/net")
 CONF = Path("/proc/sys/net/ipv4/conf")
+INFINIBAND = Path("/sys/class/infiniband")
+#: Drivers of what can be a rail by its name: a ConnectX's, a virtual machine's, and none where none shows (a veth).
+RAIL_DRIVERS = ("mlx5_core", "virtio_net", "")
 #: A multi-port NIC's names end in port and port name, `f0np0`: the ConnectX-7 of a GB10 has them, its 10 GbE has not.
 PORT_NAME = re.compile(r"^en[pP]\d+(p\d+)?s\d+f\d+np\d+$")
 
 
 def links() -> Links:
-    """Interfaces that can be rails, by name: driven by mlx5, or named like a port of it where no driver shows."""
+    """Interfaces that can be rails, by name: named like a port of a ConnectX, with one of RAIL_DRIVERS."""
     addresses = {link["ifname"]: link for link in json.loads(output("ip", "-j", "addr") or "[]")}
     by_device = routes()
     found: Links = {}
     for folder in sorted(NET.iterdir()):
         driver = os.path.basename(os.path.realpath(folder / "device/driver")) if (folder / "device").exists() else ""
-        if driver not in ("mlx5_core", "") or not PORT_NAME.match(folder.name):
+        if driver not in RAIL_DRIVERS or not PORT_NAME.match(folder.name):
             continue
-        rdma = sorted(path.name for path in (folder / "device/infiniband").glob("*"))
         link = addresses.get(folder.name, {})
         found[folder.name] = {
             "carrier": read(folder / "carrier") == "1",
@@ -36,10 +38,19 @@ def links() -> Links:
             "routes": by_device.get(folder.name, []),
             "mac": link.get("address", ""),
             "driver": driver,
-            "rdma": rdma[0] if rdma else None,
+            "rdma": _rdma(folder),
             "arp": {name: read(CONF / folder.name / name) for name in ARP},
         }
     return found
+
+
+def _rdma(netdev: Path) -> str | None:
+    """The RDMA device of a netdev's PCIe function; or one made over it in software, which says the netdev itself
+    (Linux, drivers/infiniband/sw/rxe: `parent`).
+    """
+    found = [path.name for path in (netdev / "device/infiniband").glob("*")]
+    found = found or [path.parent.name for path in INFINIBAND.glob("*/parent") if read(path) == netdev.name]
+    return min(found, default=None)
 
 
 def routes() -> dict[str, list[str]]:

@@ -83,7 +83,8 @@ FIREWALL_SHUT = Kind(
 NO_RDMA_DEVICE = Kind(
     "rdma-no-device",
     "no RDMA device is on {rails}: NCCL would speak TCP, and every token be late",
-    remedy="sudo modprobe mlx5_ib, or reboot: `rdma link` has to name them; where TCP is meant, set NCCL_IB_DISABLE to "
+    "to NCCL a device that is not there is no error, and no log complains of it",
+    "sudo modprobe mlx5_ib, or reboot: `rdma link` has to name them; where TCP is meant, set NCCL_IB_DISABLE to "
     "'1' in the recipe's env",
 )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from operations.plan.checks import holder
 from operations.plan.config.kind import Kind
 from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Seen, Symptom, found
-from operations.plan.node_kinds import PORT_HELD
+from operations.plan.node_kinds import PORT_HELD, READ_ONLY
 from operations.wire.doctor import Disk, DiskHealth, Holders, MemoryGib
 
 #: Swap in use that is no leftover, in GiB.
@@ -89,6 +89,8 @@ def _memory(node: str, told: MemoryGib) -> Iterator[Symptom]:
 
 def _disk(node: str, told: Disk) -> Iterator[Symptom]:
     for place in told["room"]:
+        if place["read_only"]:
+            yield found(READ_ONLY, BAD, node, path=place["path"])
         share, left = place["free_gib"] / place["gib"] if place["gib"] else 1.0, place["free_gib"]
         full = share < FULL_SHARE or (left < FULL_GIB and share < 2 * NARROW_SHARE)
         if full or share < NARROW_SHARE or place["inodes_free"] < FULL_SHARE:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from operations.plan.cluster.fabric_checks import RAIL_DOWN, RAIL_MISSING, RAIL_NO_CARRIER, RAIL_NO_NIC
+from operations.plan.cluster.fabric_checks import NO_RDMA_DEVICE, RAIL_DOWN, RAIL_MISSING, RAIL_NO_CARRIER, RAIL_NO_NIC
 from operations.plan.config.kind import Kind
 from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Seen, Symptom, found
 from operations.wire.doctor import Measured, Port
@@ -191,11 +191,16 @@ def _streams(seen: Seen, ports: dict[str, dict[str, Port]]) -> Iterator[Symptom]
 def _rdma(seen: Seen, ports: dict[str, dict[str, Port]]) -> Iterator[Symptom]:
     links = dict(seen.topic("links"))
     devices = {
-        node: [links[node][rail]["rdma"] for rail in rails if rail in links.get(node, {})]
+        node: {rail: links[node][rail]["rdma"] for rail in rails if rail in links.get(node, {})}
         for node, rails in seen.rails.items()
     }
-    without = tuple(node for node, names in devices.items() if names and not any(names))
-    if without:
+    bare = {node: [rail for rail, device in has.items() if not device] for node, has in devices.items()}
+    without = tuple(node for node, rails in bare.items() if rails)
+    # Where one rail has a device each shall have one: what is gone has been there.
+    if any(any(has.values()) for has in devices.values()):
+        for node in without:
+            yield found(NO_RDMA_DEVICE, BAD, node, rails=" and ".join(f"`{rail}`" for rail in bare[node]))
+    elif without:
         yield Symptom(UNASKED, without, "RDMA: no RDMA device is here")
     missing = {each["node"] for each in seen.rdma if each.get("missing")} | {
         each["peer"] for each in seen.rdma if each.get("missing")

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from tests.lab import __main__ as verbs
-from tests.lab import cgroup, node, rootfs
+from tests.lab import cgroup, network, node, rootfs
 from tests.lab.desk import OWN, Desk
-from tests.lab.qemu import command, image, initramfs, machine, qmp
+from tests.lab.qemu import command, image, initramfs, machine, qmp, taps
 from tests.lab.settings import LINKS, LabNode
 from tests.lab.shell import LabError
 from tests.lab.world import NODES, World
@@ -257,3 +257,13 @@ def test_a_machine_that_went_off_is_not_waited_for(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(cgroup, "is_running", lambda each: False)
     with pytest.raises(LabError, match="spark-1 went off while it booted; its console is"):
         node.wait_until_up(NODES[0])
+
+
+def test_a_machine_that_gets_no_processor_is_killed_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer of its qemu may take minutes then."""
+    done: list[str] = []
+    monkeypatch.setattr(network, "settle", lambda: done.append("asked"))
+    monkeypatch.setattr(cgroup, "kill", lambda each: done.append("killed"))
+    monkeypatch.setattr(network, "WIRES", taps)
+    node.power_off(NODES[0])
+    assert done == ["killed", "asked"]
