@@ -29,7 +29,7 @@ def said(**environment: str) -> str:
 
 def seen(load: Load) -> Outlook:
     """Of solo, whose recipe lets ten in, and of whom eight and ten users were measured."""
-    rows = row(1000, 50, 4.0, SOLO)
+    rows = dict(row(1000, 50, 4.0, SOLO))
     for figure, values in row(1000, 60, 5.0, SOLO, users=10).items():
         rows[figure] = {**rows[figure], **values}
     return asked(rows).outlook(SOLO, load)

@@ -248,9 +248,9 @@ def test_rails_with_their_rdma_devices(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "drivers/virtio_net").mkdir()
     (virtual / "driver").symlink_to(tmp_path / "drivers/virtio_net")
     (tmp_path / "net/enp1s0f1np1/device").symlink_to(virtual)
-    for device, parent in (("rocep1s0f1", "enp1s0f1np1"), ("rxe0", "enP7s7")):
-        (tmp_path / "infiniband" / device).mkdir(parents=True)
-        (tmp_path / "infiniband" / device / "parent").write_text(f"{parent}\n")
+    for rdma, parent in (("rocep1s0f1", "enp1s0f1np1"), ("rxe0", "enP7s7")):
+        (tmp_path / "infiniband" / rdma).mkdir(parents=True)
+        (tmp_path / "infiniband" / rdma / "parent").write_text(f"{parent}\n")
     monkeypatch.setattr(links, "INFINIBAND", tmp_path / "infiniband")
     other = tmp_path / "drivers/bnxt_en"
     other.mkdir()
