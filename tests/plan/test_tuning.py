@@ -70,7 +70,7 @@ def test_a_clock_that_the_gpu_does_not_have_is_refused(found: Any, mhz: int, sai
     ("changes", "said"),
     [
         ({"gpu_clock_mhz": -1}, "gpu_clock_mhz=-1"),
-        ({"swap": "on"}, "swap='on': expected one of: keep, off"),
+        ({"swap": "on"}, "swap=on: expected one of: keep, off"),
         ({"min_free_kbytes": 1024}, "min_free_kbytes=1024: expected 0 (as the kernel has it), or 65536 to 8388608 kB"),
         ({"min_free_kbytes": 100_000_000}, "min_free_kbytes=100000000: expected 0"),
     ],
