@@ -51,7 +51,8 @@ def start(
 def main(argv: list[str] | None = None) -> int:
     """Ends with the verb's own exit code (`groups.EXITS`); a fault is told in a line, and never as a traceback."""
     typed = sys.argv[1:] if argv is None else argv
-    if not typed and not Path(os.environ.get("TANDEM_FOLDER", "."), "inventory.py").is_file():
+    is_completed = "_TANDEM_COMPLETE" in os.environ
+    if not typed and not is_completed and not Path(os.environ.get("TANDEM_FOLDER", "."), "inventory.py").is_file():
         print(BEGIN)
     try:
         return int(app(argv, prog_name="tandem", standalone_mode=False) or 0)

@@ -56,12 +56,14 @@ def test_what_is_better_is_told_for_each_number_of_users_with_its_source(runs: P
         128,
         64,
     )
-    few, many = at(said, 1), at(said, 12)
+    few, many = at(said, 1), at(said, 10)
     assert (few["better"], many["better"]) == ("cluster, mp", "replicas, balanced")
-    assert many["by"] == pytest.approx(many["there"] / many["here"] - 1) and 0.5 < many["by"] < 0.7
+    assert many["by"] == pytest.approx(many["there"] / many["here"] - 1) and 0.4 < many["by"] < 0.5
     assert many["first_there"] < many["first_here"]
-    assert many["kind"] == f"measured here, {RUN}"
+    assert many["kind"] == f"between rows measured here, {RUN}"
     assert many["source"].startswith(f"solo: own run, {RUN}, between 8 and 16 users; replicas, balanced: own run, ")
+    # Solo lets ten in: nobody has measured how long the others wait.
+    assert at(said, 12)["kind"] == f"computed with a wait, error unknown, from {RUN}"
 
 
 def test_what_serves_and_is_ahead_or_tied_has_nothing_better(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +80,7 @@ def test_what_serves_and_is_ahead_or_tied_has_nothing_better(runs: Path, monkeyp
 def test_differences_that_mean_nothing_are_no_advice() -> None:
     """Of an estimate below its own error."""
     said = told(NOBODY, recipe="gemma-4-31b-it-nvfp4", topology="cluster")
-    found = [each for each in said["advice"][0]["users"] if each and each["kind"].startswith("computed, off by 10%")]
+    found = [each for each in said["advice"][0]["users"] if each and each["kind"].startswith("computed")]
     assert found and all(not each["better"] or each["by"] >= COMPUTED for each in found)
     assert any(not each["better"] for each in found) and any(each["better"] for each in found)
 

@@ -83,7 +83,10 @@ def test_each_word_that_is_typed_for_a_verb_leads_to_one_that_there_is(word: str
         ("apply --deep", "`tandem apply` has no `--deep`; did you mean `tandem verify --deep`?"),
         ("status --jsn", "No such option: --jsn (Possible options: --json); `tandem status --help`"),
         ("init new -C sparks", "No such option: -C; `tandem init --help` lists what there is"),
-        ("explain nonsense", "codes look like `rail-no-carrier`, in brackets behind a finding; all: docs/messages.md"),
+        (
+            "explain nonsense",
+            "a code is like `rail-no-carrier`, in brackets behind a finding; all codes and alarms: docs/messages.md",
+        ),
         ("explain rail-no-carier", "did you mean `rail-no-carrier`?"),
     ],
 )
