@@ -22,17 +22,15 @@ BEST = {
 _WORDS = (*_COUNTS, "cached", *_TIMES, "each", "best")
 _SCALE = {"": 1, "k": 1000, "m": 1_000_000}
 _NUMBER = r"(\d{1,9}|\d{1,3}(?:,\d{3})+)(?:\.(\d{1,3}))?([km]?)"
+_PEOPLE = r"(?:users?|people|persons?|clients?|dev(?:eloper)?s?|engineers?|programmers?|team(?: members?)?)"
 #: What people write for a word of ours.
 _SPOKEN = (
-    (r"(?:a )?team of (\d\S*)", r"users=\1"),
-    (
-        r"(\d\S*) (?:users?|people|persons?|clients?|dev(?:eloper)?s?|engineers?|programmers?|team(?: members?)?)",
-        r"users=\1",
-    ),
+    (rf"(?:(?:a|an|our|the) )?team of (\d\S*)(?: {_PEOPLE})?", r"users=\1"),
+    (rf"(\d\S*) {_PEOPLE}", r"users=\1"),
     (r"(\d\S*) (?:tokens? )?(?:in|prompt|context)", r"prompt=\1"),
     (r"(\d\S*) (?:tokens? )?(?:out|answers?)", r"answer=\1"),
 )
-_ONE = re.compile(r"\b(?:one|single|a) (user|person|client|dev|developer|engineer|programmer)\b")
+_ONE = re.compile(r"\b(?:one|single|an?) (user|person|client|dev|developer|engineer|programmer)\b")
 
 
 @dataclass(frozen=True)

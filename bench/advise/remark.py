@@ -40,6 +40,8 @@ def against(recipe: Recipe, knobs: Knobs, nodes: int, runs: Path = RUNS) -> str:
         if not all(found):
             return ""
         behind += [found[-1]] if found[-1] else []
+    if len(behind) < 2:
+        return ""
     (mine, few), (theirs, many) = behind[0], behind[-1]
     where = few.words.split(",")[0]
     return (

@@ -76,8 +76,8 @@ def _within(told: AdviceRequest) -> Iterator[Line]:
             found.append((question, best, counts[best]))
     if not found:
         raise Refusal(Finding("load", "nothing is known at such lengths", MEASURE))
-    # Of numbers of nodes that keep as many the smallest comes first.
-    found.sort(key=lambda each: -each[2])
+    # Fewer nodes come first where they keep as many.
+    found.sort(key=lambda each: (-each[2], each[0].nodes))
     question, best, count = found[0]
     what = question.recipe.name if several else f"{question.nodes} Sparks"
     if count:

@@ -55,7 +55,9 @@ def errors(outlooks: Iterable[Outlook]) -> Iterator[str]:
         yield folded(f"Figures that are {'; '.join(f'{kind} are {far}' for kind, far in known.items())}.")
     if not (open_ := [each for each in told if _unknown(each)]):
         return
-    whose = f" of what is {' or '.join(dict.fromkeys(map(kind_of, open_)))}" if known else ""
+    # That nobody has measured such a cluster is said by the reason.
+    kinds_open = dict.fromkeys(kind_of(each).partition(";")[0] for each in open_)
+    whose = f" of what is {' or '.join(kinds_open)}" if known else ""
     reasons = list(dict.fromkeys(reason for each in open_ for reason in _unknown(each)))
     kinds = [f"{ERRORS[kind]:.0%} ({_KINDS[kind]})" for kind in dict.fromkeys(each.kind for each in open_)]
     nearest = f"at {LONGEST:,} tokens without a wait {' or '.join(kinds)} as a rule, {WORST:.0%} at worst"
@@ -65,7 +67,7 @@ def errors(outlooks: Iterable[Outlook]) -> Iterator[str]:
         rule, most = ELSEWHERE_ERRORS
         told_of.append(f"at {ELSEWHERE:,} on two H200 {rule:.0%} as a rule, {most:.0%} at worst")
     lacking = " or ".join(filter(None, (", ".join(reasons[:-1]), reasons[-1])))
-    behind = f" Known is: {'; '.join(told_of)}." if told_of else ""
+    behind = f" Nearest that is known: {'; '.join(told_of)}." if told_of else ""
     yield folded(f"Error unknown{whose}: no table has {lacking}.{behind}")
 
 

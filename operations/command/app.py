@@ -51,8 +51,7 @@ def start(
 def main(argv: list[str] | None = None) -> int:
     """Ends with the verb's own exit code (`groups.EXITS`); a fault is told in a line, and never as a traceback."""
     typed = sys.argv[1:] if argv is None else argv
-    is_completed = "_TANDEM_COMPLETE" in os.environ
-    if not typed and not is_completed and not Path(os.environ.get("TANDEM_FOLDER", "."), "inventory.py").is_file():
+    if not typed and "_TANDEM_COMPLETE" not in os.environ and not _has_folder():
         print(BEGIN)
     try:
         return int(app(argv, prog_name="tandem", standalone_mode=False) or 0)
@@ -73,6 +72,15 @@ def main(argv: list[str] | None = None) -> int:
         return NOT_UNDERSTOOD
 
 
+def _has_folder() -> bool:
+    """Whether the owner's folder is here, or is named by a variable of the environment."""
+    try:
+        named = os.environ.get("TANDEM_INVENTORY") or Path(os.environ.get("TANDEM_FOLDER", "."), "inventory.py")
+        return Path(named).expanduser().is_file()
+    except (OSError, RuntimeError):
+        return False
+
+
 def _told(error: Exception, typed: Sequence[str]) -> str:
     """One line: what was not understood, and what is meant."""
     message = str(error.format_message()).rstrip(".")  # type: ignore[attr-defined]
@@ -84,7 +92,9 @@ def _told(error: Exception, typed: Sequence[str]) -> str:
         return meant.verb(path, unknown[1], list(context.command.commands))
     if extra := re.match(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", message):
         return meant.words(context, extra[1].split(), typed)
-    if (other := re.match(r"No such option: (\S+)", message)) and (said := meant.option(context, other[1], typed)):
+    # Where the verb has one that is nearly the same, click names it.
+    other = re.match(r"No such option: (\S+)$", message)
+    if other and (said := meant.option(context, other[1], typed)):
         return said
     if message.startswith("Missing argument") and (examples := _EXAMPLE.findall(context.command.epilog or "")):
         message = f"{message}, e.g. `{examples[0]}`"

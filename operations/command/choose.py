@@ -63,7 +63,7 @@ def bench(
     return _bench(at, "bench", words)
 
 
-@verb(CHOOSE, "tandem report", "tandem report bench-runs/2026-11-26-1 --against bench-runs/2026-11-20-1")
+@verb(CHOOSE, "tandem report", "tandem report bench-runs/2026-11-26-101500-standard")
 def report(
     at: At,
     run: Annotated[str, typer.Argument(help="The run's folder; the newest without it.")] = "",

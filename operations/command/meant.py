@@ -12,9 +12,11 @@ from operations.plan.config.refusal import nearest
 
 #: Words that people type, the line that does it, and what that line does.
 _TYPED = (
-    (("remove", "uninstall", "delete", "destroy"), "down --all", "removes everything (it asks)"),
+    (("remove", "delete"), "down --all", "removes everything (it asks); `tandem models rm NAME` removes one model"),
+    (("uninstall", "destroy"), "down --all", "removes everything (it asks)"),
     (("stop", "shutdown"), "down", "stops what serves; images and models stay"),
     (("start", "deploy", "up", "run", "serve"), "apply", "makes the nodes what your folder says"),
+    (("restart", "reload"), "apply", "starts what does not run; what serves stays, unless your folder says otherwise"),
     (("install", "setup", "configure", "new"), "init ~/sparks", "finds your Sparks, and writes your folder"),
     (("update",), "upgrade", "says what a newer Tandem would change, and asks"),
     (("undo", "revert"), "rollback", "goes back to the plan that served before"),
@@ -29,16 +31,25 @@ _TYPED = (
     (("models remove", "models delete"), "models rm NAME", "removes a model from all nodes"),
     (("models download", "models fetch"), "models pull NAME", "fetches a model"),
     (("help",), "--help", "lists the verbs"),
+    (("version",), "--version", "says which Tandem this is"),
 )
 #: Every word that is typed for a verb -> the line, and what it does.
 TYPED = {word: (line, does) for words, line, does in _TYPED for word in words}
 #: Verbs that are named.
 _MOST = 3
-#: Verbs of which several words are one: how, as it is written, and what is between them.
+#: The one option that no other words lead to: it removes everything.
+_REMOVES = ("down", "--all")
+#: Verbs of which several words are one: how they are written, by which option (empty: by none), what is between them.
 _TOGETHER = {
-    "init": ("the Sparks with a comma", "--nodes {}", ","),
-    "advise": ("the load in quotes", 'tandem advise "{}"', " "),
-    "chat": ("the question in quotes", 'tandem chat --say "{}"', " "),
+    "init": ("the Sparks with a comma", "--nodes", ","),
+    "advise": ("the load in quotes", "", " "),
+    "chat": ("the question in quotes", "--say", " "),
+}
+#: A verb and an option that it has by another name: what is typed for it.
+_OTHERWISE = {
+    ("init", "--recipe"): "--model {}",
+    ("init", "--purpose"): "--for {}",
+    ("advise", "--users"): "'{} users chat'",
 }
 
 
@@ -53,14 +64,13 @@ def verb(path: str, word: str, verbs: Sequence[str]) -> str:
 
 def words(context: Any, extra: list[str], argv: Sequence[str]) -> str:
     """Who typed more words than the verb takes. `context`: click's; `argv`: all that was typed."""
-    path, options = context.command_path, {each for of in context.command.params for each in of.opts}
-    if all(f"--{word}" in options for word in extra):
-        return f"did you mean `{path} {' '.join(f'--{word}' for word in extra)}`?"
+    path, flags = context.command_path, {each for of in context.command.params if of.is_flag for each in of.opts}
+    if all(f"--{word}" in flags for word in extra) and (f"--{extra[0]}" != _REMOVES[1] or len(argv) == 2):
+        line = shlex.join(f"--{word}" if word in extra else word for word in argv)
+        return f"did you mean `tandem {line}`?"
     takes = f"`{path}` takes no `{' '.join(extra)}`"
     if context.info_name in _TOGETHER:
-        how, written, between = _TOGETHER[context.info_name]
-        together = between.join(word.strip(between) for word in _around(extra[0], argv[1:]))
-        return f"{takes}; write {how}: `{written.format(together)}`"
+        return f"{takes}; write {_TOGETHER[context.info_name][0]}: `{_together(context, argv)}`"
     if _is_node(context, extra[0]):
         takes += " (no verb takes a node: each is about all of them)"
     return f"{takes}; `{path} --help` lists what there is"
@@ -70,31 +80,63 @@ def option(context: Any, name: str, argv: Sequence[str]) -> str:
     """Who typed an option that the verb has not, but that is a knob or another verb's. Empty: it is neither."""
     from operations.plan.config.knobs import Knobs
 
-    value = _value(name, argv)
+    value, path = _value(name, argv), context.command_path
+    if said := _OTHERWISE.get((context.info_name, name)):
+        return f"`{path}` has no `{name}`; did you mean `{path} {said.format(value or 'VALUE')}`?"
     knob = name.lstrip("-").replace("-", "_")
-    if knob in Knobs.model_fields:
-        path = context.command_path if any(of.name == "knobs" for of in context.command.params) else "tandem apply"
-        return f"`{knob}` is a knob: `{path} {knob}={value or 'VALUE'}`"
+    if field := Knobs.model_fields.get(knob):
+        if isinstance(field.get_default(call_default_factory=True), dict):
+            return f"`{knob}` is a knob: `{knob} = {{...}}` in group_data/all.py"
+        taking = path if any(of.name == "knobs" for of in context.command.params) else "tandem apply"
+        return f"`{knob}` is a knob: `{taking} {knob}={value or 'VALUE'}`"
     verbs = context.find_root().command.commands.items()
-    having = [(each, of) for each, command in verbs for of in command.params if name in of.opts]
+    having = [
+        (each, of)
+        for each, command in verbs
+        for of in command.params
+        if name in of.opts and (each, name) != _REMOVES
+    ]  # fmt: skip
     if not 0 < len(having) <= _MOST:
         return ""
     with_value = f" {value or 'VALUE'}" if not having[0][1].is_flag else ""
     of = [f"`tandem {each} {name}{with_value}`" for each, _ in having]
-    return f"`{context.command_path}` has no `{name}`; did you mean {', or '.join(of)}?"
+    return f"`{path}` has no `{name}`; did you mean {', or '.join(of)}?"
 
 
-def _around(word: str, argv: Sequence[str]) -> list[str]:
-    """The words without a dash among which one stands."""
-    run: list[str] = []
-    for each in argv:
-        if not each.startswith("-"):
-            run.append(each)
-        elif word in run:
-            break
+def _together(context: Any, argv: Sequence[str]) -> str:
+    """The same line with the words of a verb of `_TOGETHER` as one."""
+    _, own, between = _TOGETHER[context.info_name]
+    typed = _read(context, argv)
+    folder = next((word for name, word in typed if not name and _is_path(word)), "") if own == "--nodes" else ""
+    if own == "--nodes" and not folder and typed[0][0] == "" and own in dict(typed):
+        folder = typed[0][1]
+    together = [word.strip(between) for name, word in typed if name in ("", own) and word != folder]
+    line = [context.command_path, *([folder] if folder else []), *([own] if own else [])]
+    line.append(shlex.quote(between.join(filter(None, together))))
+    for name, value in typed:
+        if name not in ("", own):
+            line += [name, *([shlex.quote(value)] if value else [])]
+    return " ".join(line)
+
+
+def _read(context: Any, argv: Sequence[str]) -> list[tuple[str, str]]:
+    """What was typed behind the verb, in its order: options with their values, and words that stand alone."""
+    valued = {each for of in context.command.params if not of.is_flag for each in of.opts if each.startswith("-")}
+    found: list[tuple[str, str]] = []
+    left = iter(argv[len(context.command_path.split()) - 1 :])
+    for word in left:
+        name, _, value = word.partition("=")
+        if not word.startswith("-"):
+            found.append(("", word))
+        elif word in valued:
+            found.append((word, next(left, "")))
         else:
-            run.clear()
-    return run
+            found.append((name, value) if name in valued else (word, ""))
+    return found
+
+
+def _is_path(word: str) -> bool:
+    return word == "." or word.startswith("~") or "/" in word
 
 
 def _value(name: str, argv: Sequence[str]) -> str:

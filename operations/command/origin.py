@@ -64,8 +64,11 @@ def source() -> str:
     if clone := installed_from():
         return str(clone)
     told = _told()
-    kind, url = told.get("vcs_info", {}).get("vcs", ""), told.get("url", "")
-    return f"{DISTRIBUTION} @ {kind}+{url}" if kind and url else "./tandem"
+    repository, url = told.get("vcs_info", {}), told.get("url", "")
+    if not repository.get("vcs") or not url:
+        return "./tandem"
+    pin = f"@{repository['commit_id']}" if "commit_id" in repository else ""
+    return f"{DISTRIBUTION} @ {repository['vcs']}+{url}{pin}"
 
 
 def installed_from() -> Path | None:

@@ -33,9 +33,10 @@ They are checked before a node is asked.
 FOOT = """
 ## With make, or pyinfra alone
 
-In the clone `make VERB` and `pyinfra inventory.py deploy.py` do the same. make takes `INVENTORY=`,
-`DATA="knob=value"` and `MODEL=`. Its other words are the options in capital letters: `make key NAME=alice`,
-`make bench FOR=30m`, `make verify DEEP=1`. What is wrong is told by the option's name. `make help` lists all of them.
+In the clone `make VERB` does the same for most verbs, and `pyinfra inventory.py deploy.py` is `tandem apply`. make
+takes `INVENTORY=`, `DATA="knob=value"` and `MODEL=`. Its other words are the options in capital letters:
+`make key NAME=alice`, `make bench FOR=30m`, `make verify DEEP=1`. What is wrong is told by the option's name.
+`make help` lists all of them.
 """
 
 

@@ -92,7 +92,8 @@ READ_ONLY = Kind(
     "the file system of {path} is read-only",
     "the kernel takes no more writes to it since it has met errors, or somebody has mounted it so: nothing can be "
     "deployed there, and an engine that ends does not start again",
-    "sudo dmesg | grep -iE 'ext4|nvme|I/O error' says why; save what is dear, and reboot, which checks it",
+    "`sudo dmesg | grep -iE 'ext4|nvme|I/O error'` says why; save what is dear, and reboot, which checks it. Mounted "
+    "so by hand: `findmnt -T {path}` says where, and `sudo mount -o remount,rw` there lets it take writes",
 )
 STORE_SHUT = Kind(
     "disk-store-not-the-login-s",

@@ -7,6 +7,7 @@ from pyinfra.api.exceptions import DeployError
 
 from operations.doctor import table
 from operations.doctor.asking import Examination
+from operations.plan.cluster import nccl
 from operations.plan.doctor import diagnose, figures
 from operations.plan.doctor.symptom import BAD, Seen
 from operations.plan.plan import as_a_whole, ports_by_node
@@ -26,7 +27,12 @@ if run.speaks(host):
     knobs, ports = as_a_whole(declared, names), ports_by_node(declared, names)
     network = str(host.data.get("_net", "1")) != "0"
     dead = {absence.name: absence for absence in run.absent}
-    seen = Seen(dead=dead, needs_rails=knobs.topology != "solo" and len(hosts) > 1, wanted_mtu=knobs.fabric_mtu)
+    seen = Seen(
+        dead=dead,
+        needs_rails=knobs.topology != "solo" and len(hosts) > 1,
+        wants_rdma=any(nccl.may_use_rdma(each.recipe, each.knobs) for each in declared.models),
+        wanted_mtu=knobs.fabric_mtu,
+    )
     if not wants_json():
         table.announce(len(hosts), network=network)
     examination = Examination(run.answering, seen)

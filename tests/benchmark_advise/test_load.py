@@ -69,6 +69,8 @@ def test_bad_words(text: str, problem: str, remedy: str) -> None:
         ("10 devs coding", Load(10, 16_000, 500, cached=0.75)),
         ("5 engineers with claude code", Load(5, 16_000, 500, cached=0.75)),
         ("a team of 12 chat", Load(12, 1000, 300)),
+        ("our team of 12 developers chat", Load(12, 1000, 300)),
+        ("an engineer", Load(1)),
         ("team of 6", Load(6)),
         ("12 team members", Load(12)),
     ],

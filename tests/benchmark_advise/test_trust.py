@@ -64,7 +64,9 @@ def test_an_error_of_another_load_is_not_told(load: Load, lacks: str) -> None:
     assert sure(outlook).endswith(", error unknown") and "%" not in sure(outlook)
     (line,) = errors([outlook])
     told = " ".join(line.split())
-    assert told.startswith(f"Error unknown: no table has {lacks}. Known is: at 1,024 tokens without a wait 10%")
+    assert told.startswith(
+        f"Error unknown: no table has {lacks}. Nearest that is known: at 1,024 tokens without a wait 10%"
+    )
     assert ("at 4,096 on two H200 13% as a rule, 214% at worst" in told) == (load.prompt > 1024)
 
 

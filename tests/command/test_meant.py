@@ -40,7 +40,7 @@ def test_each_word_that_is_typed_for_a_verb_leads_to_one_that_there_is(word: str
     first, _, second = word.partition(" ")
     assert (second or first) not in (VERBS[first].commands if second else VERBS)
     name, *rest = shlex.split(TYPED[word][0])
-    if name == "--help":
+    if name in ("--help", "--version"):
         return
     command = VERBS[name]
     if rest and hasattr(command, "commands"):
@@ -52,23 +52,35 @@ def test_each_word_that_is_typed_for_a_verb_leads_to_one_that_there_is(word: str
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("remove", "no verb is named `remove`: `tandem down --all` removes everything (it asks)"),
+        ("remove", "`tandem down --all` removes everything (it asks); `tandem models rm NAME` removes one model"),
         ("uninstall", "no verb is named `uninstall`: `tandem down --all` removes everything (it asks)"),
         ("stop", "no verb is named `stop`: `tandem down` stops what serves; images and models stay"),
         ("models remove org/m", "no verb is named `remove`: `tandem models rm NAME` removes a model from all nodes"),
         ("down all", "did you mean `tandem down --all`?"),
+        ("down --model coder all", "`tandem down` takes no `all`; "),
+        ("models rm org/m --all", "No such option: --all; `tandem models rm --help` lists what there is"),
+        ("logs coder follow", "did you mean `tandem logs coder --follow`?"),
+        ("status model", "`tandem status` takes no `model`; "),
         (
             "init sparks --nodes 192.168.1.41 192.168.1.42",
-            "`tandem init` takes no `192.168.1.42`; write the Sparks with a comma: `--nodes 192.168.1.41,192.168.1.42`",
+            "`tandem init` takes no `192.168.1.42`; write the Sparks with a comma: "
+            "`tandem init sparks --nodes 192.168.1.41,192.168.1.42`",
         ),
-        ("init new --yes --nodes a, b, c --user me", "with a comma: `--nodes a,b,c`"),
+        ("init new --yes --nodes a, b, c --user me", "with a comma: `tandem init new --nodes a,b,c --yes --user me`"),
+        ("init ~/sparks spark-1 spark-2", "with a comma: `tandem init ~/sparks --nodes spark-1,spark-2`"),
+        ("init --nodes a b ~/sparks", "with a comma: `tandem init ~/sparks --nodes a,b`"),
+        ("init new --recipe mine", "`tandem init` has no `--recipe`; did you mean `tandem init --model mine`?"),
+        ("advise --users 8 chat", "did you mean `tandem advise '8 users chat'`?"),
+        ("fit org/m --user 4", "No such option: --user (Possible options: --users)"),
+        ("apply --models coder", "`models` is a knob: `models = {...}` in group_data/all.py"),
         (
             "advise 10 people with cursor --detail",
             "`tandem advise` takes no `people with cursor`; "
-            'write the load in quotes: `tandem advise "10 people with cursor"`',
+            "write the load in quotes: `tandem advise '10 people with cursor' --detail`",
         ),
-        ("chat --say Why is it blue", 'write the question in quotes: `tandem chat --say "Why is it blue"`'),
-        ("chat Why is it blue", 'write the question in quotes: `tandem chat --say "Why is it blue"`'),
+        ("advise --recipe any 8 users chat", "in quotes: `tandem advise '8 users chat' --recipe any`"),
+        ("chat --say Why is it blue", "write the question in quotes: `tandem chat --say 'Why is it blue'`"),
+        ("chat 'Why is it blue' --model coder", "in quotes: `tandem chat --say 'Why is it blue' --model coder`"),
         (
             "status spark-1",
             "`tandem status` takes no `spark-1` (no verb takes a node: each is about all of them); ",
@@ -91,7 +103,7 @@ def test_each_word_that_is_typed_for_a_verb_leads_to_one_that_there_is(word: str
     ],
 )
 def test_a_line_says_what_to_type(capsys: pytest.CaptureFixture[str], typed: str, said: str) -> None:
-    assert said in refused(capsys, typed.split())
+    assert said in refused(capsys, shlex.split(typed))
 
 
 def test_a_node_is_one_of_the_folder_that_is_named(owner: Path, capsys: pytest.CaptureFixture[str]) -> None:

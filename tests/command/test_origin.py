@@ -194,6 +194,9 @@ def test_what_a_package_is_from_is_its_clone_or_its_repository(
     told = SimpleNamespace(read_text=lambda name: '{"url": "https://x.org/y", "vcs_info": {"vcs": "git"}}')
     monkeypatch.setattr(metadata, "distribution", lambda name: told)
     assert origin.source() == "tandem-spark @ git+https://x.org/y"
+    pinned = '{"url": "https://x.org/y", "vcs_info": {"vcs": "git", "commit_id": "0123abcd"}}'
+    monkeypatch.setattr(metadata, "distribution", lambda name: SimpleNamespace(read_text=lambda name: pinned))
+    assert origin.source() == "tandem-spark @ git+https://x.org/y@0123abcd"
     monkeypatch.setattr(metadata, "distribution", lambda name: SimpleNamespace(read_text=lambda name: None))
     assert origin.source() == "./tandem"
 

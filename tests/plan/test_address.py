@@ -203,7 +203,7 @@ def test_a_named_address_that_the_head_does_not_have_is_said() -> None:
     has = ["127.0.0.1", "10.0.0.11"]
     head = nodes(2, knobs(topology="cluster"))[0]
     (found,) = check_named(knobs(proxy_bind="10.0.0.71"), head, has)
-    assert (found.where, found.problem) == ("spark-1", "proxy_bind='10.0.0.71': no interface here has this address")
+    assert (found.where, found.problem) == ("spark-1", "proxy_bind=10.0.0.71: no interface here has this address")
     assert "ip -4 addr" in found.remedy
     # On loopback any is there; a rail's is given by the deploy; and a login by IPv6 says of none.
     for bind in ("10.0.0.11", "127.0.0.5", "0.0.0.0", "loopback", "all", "management", head.fabric):

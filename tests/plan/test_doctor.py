@@ -37,6 +37,7 @@ def look(index: int) -> Any:
             "mtu": 9000,
             "addresses": [f"192.168.{177 + place}.{11 + index}/24"],
             "rdma": f"roce{place}",
+            "driver": "mlx5_core",
         }
         for place, rail in enumerate(RAILS)
     }
@@ -442,7 +443,22 @@ CASES: list[tuple[str, Change, str, str]] = [
     ("no addresses", field("streams", []), UNASKED, "no two nodes have addresses on a rail"),
     (
         "no RDMA device",
+        all_of(
+            *(at(f"links/{rail}/rdma", None, node) for rail in RAILS for node in NODES),
+            *(at(f"links/{rail}/driver", "veth", node) for rail in RAILS for node in NODES),
+        ),
+        UNASKED,
+        "no RDMA device is here",
+    ),
+    (
+        "rdma-no-device",
         all_of(*(at(f"links/{rail}/rdma", None, node) for rail in RAILS for node in NODES)),
+        BAD,
+        f"no RDMA device is on `{RAILS[0]}` and `{RAILS[1]}`",
+    ),
+    (
+        "no RDMA is wanted",
+        all_of(at(f"{LINK}/rdma", None), field("wants_rdma", False)),
         UNASKED,
         "no RDMA device is here",
     ),

@@ -134,7 +134,7 @@ class KnobFields(BaseModel):
     address' last byte.
     """
 
-    tls: str = Field("off", pattern=r"^(off|self|files:[^,]+,[^,]+)$")
+    tls: str = "off"
     """TLS before the proxies (docs/tls.md).
       off             none
       self            the head makes an authority once, which clients have to know (`tandem endpoint` says how)

@@ -99,6 +99,13 @@ class Knobs(KnobFields):
             raise ValueError("expected loopback, management, all, or an IPv4 address of the head")
         return text
 
+    @field_validator("tls")
+    @classmethod
+    def _certificate(cls, text: str) -> str:
+        if not re.fullmatch(r"off|self|files:[^,]+,[^,]+", text):
+            raise ValueError("expected off, self, or files:CERTIFICATE,KEY")
+        return text
+
     @field_validator("proxy_port")
     @classmethod
     def _unprivileged(cls, port: int) -> int:
@@ -359,5 +366,9 @@ def _remedy(name: str, wrong: Any, of: str) -> str:
     default = _default(name)
     if isinstance(default, dict) or name == "alarms":
         return in_file
-    near = get_close_matches(str(wrong), choices(name), n=1, cutoff=0)
-    return f"{in_file}, or for one run `tandem apply {of}{name}={near[0] if near else default or 'VALUE'}`"
+    words = choices(name)
+    # `off` is read as False.
+    near = ["off"] if wrong is False and "off" in words else get_close_matches(str(wrong), words, n=1)
+    # A text's default would be another wish than the one that is misspelt.
+    otherwise = "VALUE" if isinstance(default, str) else default
+    return f"{in_file}, or for one run `tandem apply {of}{name}={near[0] if near else otherwise}`"

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from operations.plan.cluster.fabric_checks import NO_RDMA_DEVICE, RAIL_DOWN, RAIL_MISSING, RAIL_NO_CARRIER, RAIL_NO_NIC
+from operations.plan.cluster.fabric_checks import (
+    NO_RDMA_DEVICE,
+    RAIL_DOWN,
+    RAIL_MISSING,
+    RAIL_NO_CARRIER,
+    RAIL_NO_NIC,
+    RDMA_DRIVER,
+)
 from operations.plan.config.kind import Kind
 from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Seen, Symptom, found
 from operations.wire.doctor import Measured, Port
@@ -196,11 +203,17 @@ def _rdma(seen: Seen, ports: dict[str, dict[str, Port]]) -> Iterator[Symptom]:
     }
     bare = {node: [rail for rail, device in has.items() if not device] for node, has in devices.items()}
     without = tuple(node for node, rails in bare.items() if rails)
-    # Where one rail has a device each shall have one: what is gone has been there.
-    if any(any(has.values()) for has in devices.values()):
-        for node in without:
-            yield found(NO_RDMA_DEVICE, BAD, node, rails=" and ".join(f"`{rail}`" for rail in bare[node]))
-    elif without:
+    # A ConnectX-7 has one for each rail. So has any other where one rail has one: what is gone has been there.
+    is_known = any(any(has.values()) for has in devices.values())
+    gone = {
+        node: [rail for rail in rails if is_known or links[node][rail]["driver"] == RDMA_DRIVER]
+        for node, rails in bare.items()
+        if seen.wants_rdma
+    }
+    for node, rails in gone.items():
+        if rails:
+            yield found(NO_RDMA_DEVICE, BAD, node, rails=" and ".join(f"`{rail}`" for rail in rails))
+    if without and not any(gone.values()):
         yield Symptom(UNASKED, without, "RDMA: no RDMA device is here")
     missing = {each["node"] for each in seen.rdma if each.get("missing")} | {
         each["peer"] for each in seen.rdma if each.get("missing")

@@ -59,16 +59,17 @@ def found(kind: Kind, severity: str, /, *where: str, **data: object) -> Symptom:
 class Seen:
     """All that was asked, by node. `looks`: operations/node/doctor/look.py; `dead`: those that can't be asked.
 
-    `rails`: the netdevs that the plan would take; `needs_rails`: the topology has ranks or engines on several nodes.
-    `clocks`: {offset_s, doubt_s} against this machine. `cables`: cables.main. `mtu`: what did not get through.
-    `streams`: {node, peer, device, peer_device, way, gbit_s | problem}; `rdma` the same, or {node, peer, missing}.
-    `loads`: gpu_load.main. `skipped`: what the owner left out.
+    `rails`: the netdevs that the plan would take; `needs_rails`: the topology has ranks or engines on several nodes;
+    `wants_rdma`: NCCL would use RDMA over them. `clocks`: {offset_s, doubt_s} against this machine. `cables`:
+    cables.main. `mtu`: what did not get through. `streams`: {node, peer, device, peer_device, way, gbit_s | problem};
+    `rdma` the same, or {node, peer, missing}. `loads`: gpu_load.main. `skipped`: what the owner left out.
     """
 
     looks: dict[str, DoctorLook] = field(default_factory=dict)
     dead: dict[str, Absence] = field(default_factory=dict)
     rails: dict[str, tuple[str, ...]] = field(default_factory=dict)
     needs_rails: bool = True
+    wants_rdma: bool = True
     wanted_mtu: int = 9000
     clocks: dict[str, Skew] = field(default_factory=dict)
     cables: dict[str, Cables] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from ipaddress import IPv6Address, ip_address
 from operations.paths import AT_OFFICE
 from operations.plan.cluster.nodes import Node
 from operations.plan.config.knobs import Knobs
-from operations.plan.config.refusal import Finding, Refusal
+from operations.plan.config.refusal import Finding, Refusal, typed
 
 
 def bind_address(knobs: Knobs, node: Node) -> str:
@@ -76,7 +76,7 @@ def check_bind(knobs: Knobs, node: Node) -> None:
         why = "which other nodes can't name"
     else:
         return
-    problem = f"proxy_bind={knobs.proxy_bind!r}: the login to {node.name} goes to {address}, {why}"
+    problem = f"{typed('proxy_bind', knobs.proxy_bind)}: the login to {node.name} goes to {address}, {why}"
     remedy = "set proxy_bind to an IPv4 address of the head (`ip -4 addr` there lists them)"
     raise Refusal(Finding("knob", problem, remedy))
 
@@ -90,4 +90,4 @@ def check_named(knobs: Knobs, head: Node, has: Collection[str]) -> Iterator[Find
         return
     if not (ip_address(named).is_loopback or ip_address(named).is_unspecified):
         remedy = "set proxy_bind to an address that `ip -4 addr` lists there, or to management"
-        yield Finding(head.name, f"proxy_bind={named!r}: no interface here has this address", remedy)
+        yield Finding(head.name, f"{typed('proxy_bind', named)}: no interface here has this address", remedy)
