@@ -92,9 +92,7 @@ def _told(error: Exception, typed: Sequence[str]) -> str:
         return meant.verb(path, unknown[1], list(context.command.commands))
     if extra := re.match(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", message):
         return meant.words(context, extra[1].split(), typed)
-    # Where the verb has one that is nearly the same, click names it.
-    other = re.match(r"No such option: (\S+)$", message)
-    if other and (said := meant.option(context, other[1], typed)):
+    if (other := re.match(r"No such option: (\S+)", message)) and (said := meant.option(context, other[1], typed)):
         return said
     if message.startswith("Missing argument") and (examples := _EXAMPLE.findall(context.command.epilog or "")):
         message = f"{message}, e.g. `{examples[0]}`"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import shlex
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ _TYPED = (
 TYPED = {word: (line, does) for words, line, does in _TYPED for word in words}
 #: Verbs that are named.
 _MOST = 3
+#: How alike two options are where one is a slip: `--user` and `--users` are 0.92, `--deep` and `--help` 0.67.
+_ALIKE = 0.8
 #: The one option that no other words lead to: it removes everything.
 _REMOVES = ("down", "--all")
 #: Verbs of which several words are one: how they are written, by which option (empty: by none), what is between them.
@@ -64,7 +67,7 @@ def verb(path: str, word: str, verbs: Sequence[str]) -> str:
 
 def words(context: Any, extra: list[str], argv: Sequence[str]) -> str:
     """Who typed more words than the verb takes. `context`: click's; `argv`: all that was typed."""
-    path, flags = context.command_path, {each for of in context.command.params if of.is_flag for each in of.opts}
+    path, flags = context.command_path, {each for of in _options(context) if of.is_flag for each in of.opts}
     if all(f"--{word}" in flags for word in extra) and (f"--{extra[0]}" != _REMOVES[1] or len(argv) == 2):
         line = shlex.join(f"--{word}" if word in extra else word for word in argv)
         return f"did you mean `tandem {line}`?"
@@ -77,7 +80,10 @@ def words(context: Any, extra: list[str], argv: Sequence[str]) -> str:
 
 
 def option(context: Any, name: str, argv: Sequence[str]) -> str:
-    """Who typed an option that the verb has not, but that is a knob or another verb's. Empty: it is neither."""
+    """Who typed an option that the verb has not, but that is a knob or another verb's.
+
+    Empty: it is neither, or the verb has one that is nearly the same.
+    """
     from operations.plan.config.knobs import Knobs
 
     value, path = _value(name, argv), context.command_path
@@ -89,6 +95,8 @@ def option(context: Any, name: str, argv: Sequence[str]) -> str:
             return f"`{knob}` is a knob: `{knob} = {{...}}` in group_data/all.py"
         taking = path if any(of.name == "knobs" for of in context.command.params) else "tandem apply"
         return f"`{knob}` is a knob: `{taking} {knob}={value or 'VALUE'}`"
+    if get_close_matches(name, [each for of in _options(context) for each in of.opts], n=1, cutoff=_ALIKE):
+        return ""
     verbs = context.find_root().command.commands.items()
     having = [
         (each, of)
@@ -121,7 +129,7 @@ def _together(context: Any, argv: Sequence[str]) -> str:
 
 def _read(context: Any, argv: Sequence[str]) -> list[tuple[str, str]]:
     """What was typed behind the verb, in its order: options with their values, and words that stand alone."""
-    valued = {each for of in context.command.params if not of.is_flag for each in of.opts if each.startswith("-")}
+    valued = {each for of in _options(context) if not of.is_flag for each in of.opts}
     found: list[tuple[str, str]] = []
     left = iter(argv[len(context.command_path.split()) - 1 :])
     for word in left:
@@ -133,6 +141,11 @@ def _read(context: Any, argv: Sequence[str]) -> list[tuple[str, str]]:
         else:
             found.append((name, value) if name in valued else (word, ""))
     return found
+
+
+def _options(context: Any) -> list[Any]:
+    """Those of the verb, without its arguments."""
+    return [each for each in context.command.params if each.param_type_name == "option"]
 
 
 def _is_path(word: str) -> bool:

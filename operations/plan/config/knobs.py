@@ -370,5 +370,5 @@ def _remedy(name: str, wrong: Any, of: str) -> str:
     # `off` is read as False.
     near = ["off"] if wrong is False and "off" in words else get_close_matches(str(wrong), words, n=1)
     # A text's default would be another wish than the one that is misspelt.
-    otherwise = "VALUE" if isinstance(default, str) else default
+    otherwise = "VALUE" if isinstance(default, str) else default or "VALUE"
     return f"{in_file}, or for one run `tandem apply {of}{name}={near[0] if near else otherwise}`"
