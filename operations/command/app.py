@@ -91,7 +91,7 @@ def _told(error: Exception, typed: Sequence[str]) -> str:
     if unknown := re.match(r"No such command '(.*?)'", message):
         return meant.verb(path, unknown[1], list(context.command.commands))
     if extra := re.match(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", message):
-        return meant.words(context, extra[1].split(), typed)
+        return meant.words(context, extra[1].split() or ["''"], typed)
     if (other := re.match(r"No such option: (\S+)", message)) and (said := meant.option(context, other[1], typed)):
         return said
     if message.startswith("Missing argument") and (examples := _EXAMPLE.findall(context.command.epilog or "")):

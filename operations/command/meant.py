@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -48,12 +49,15 @@ _TOGETHER = {
     "advise": ("the load in quotes", "", " "),
     "chat": ("the question in quotes", "--say", " "),
 }
-#: A verb and an option that it has by another name: what is typed for it.
+#: A verb and an option that it has by another name.
 _OTHERWISE = {
-    ("init", "--recipe"): "--model {}",
-    ("init", "--purpose"): "--for {}",
-    ("advise", "--users"): "'{} users chat'",
+    ("init", "--recipe"): "--model",
+    ("init", "--purpose"): "--for",
+    ("init", "--users"): "--people",
+    ("fit", "--people"): "--users",
 }
+#: What `tandem advise` has in its load.
+_OF_A_LOAD = ("--users", "--people", "--prompt", "--answer")
 
 
 def verb(path: str, word: str, verbs: Sequence[str]) -> str:
@@ -68,9 +72,9 @@ def verb(path: str, word: str, verbs: Sequence[str]) -> str:
 def words(context: Any, extra: list[str], argv: Sequence[str]) -> str:
     """Who typed more words than the verb takes. `context`: click's; `argv`: all that was typed."""
     path, flags = context.command_path, {each for of in _options(context) if of.is_flag for each in of.opts}
-    if all(f"--{word}" in flags for word in extra) and (f"--{extra[0]}" != _REMOVES[1] or len(argv) == 2):
-        line = shlex.join(f"--{word}" if word in extra else word for word in argv)
-        return f"did you mean `tandem {line}`?"
+    named = {f"--{word}" for word in extra}
+    if named <= flags and (_REMOVES[1] not in named or len(argv) == 2):
+        return f"did you mean `tandem {_line(f'--{word}' if word in extra else word for word in argv)}`?"
     takes = f"`{path}` takes no `{' '.join(extra)}`"
     if context.info_name in _TOGETHER:
         return f"{takes}; write {_TOGETHER[context.info_name][0]}: `{_together(context, argv)}`"
@@ -84,25 +88,29 @@ def option(context: Any, name: str, argv: Sequence[str]) -> str:
 
     Empty: it is neither, or the verb has one that is nearly the same.
     """
-    from operations.plan.config.knobs import Knobs
+    from operations.plan.config.knobs import Knobs, is_typed
 
     value, path = _value(name, argv), context.command_path
-    if said := _OTHERWISE.get((context.info_name, name)):
-        return f"`{path}` has no `{name}`; did you mean `{path} {said.format(value or 'VALUE')}`?"
-    knob = name.lstrip("-").replace("-", "_")
-    if field := Knobs.model_fields.get(knob):
-        if isinstance(field.get_default(call_default_factory=True), dict):
-            return f"`{knob}` is a knob: `{knob} = {{...}}` in group_data/all.py"
-        taking = path if any(of.name == "knobs" for of in context.command.params) else "tandem apply"
-        return f"`{knob}` is a knob: `{taking} {knob}={value or 'VALUE'}`"
+    if other := _OTHERWISE.get((context.info_name, name)):
+        line = _line(other + word.removeprefix(name) if word.partition("=")[0] == name else word for word in argv)
+        return f"`{path}` has no `{name}`; did you mean `tandem {line}`?"
+    if context.info_name == "advise" and name in _OF_A_LOAD:
+        return f'`{path}` has no `{name}`; the load is words in quotes: `tandem advise "8 users chat"`'
     if get_close_matches(name, [each for of in _options(context) for each in of.opts], n=1, cutoff=_ALIKE):
         return ""
+    knob = name.lstrip("-").replace("-", "_")
+    if knob in Knobs.model_fields:
+        if not is_typed(knob):
+            return f"`{knob}` is a knob: say it in group_data/all.py"
+        # What only looks at nodes shall not lead to a deploy.
+        taking = path if any(of.name == "knobs" for of in context.command.params) else "tandem plan"
+        return f"`{knob}` is a knob: `{taking} {knob}={value or 'VALUE'}`"
     verbs = context.find_root().command.commands.items()
     having = [
         (each, of)
         for each, command in verbs
         for of in command.params
-        if name in of.opts and (each, name) != _REMOVES
+        if name in of.opts and name.startswith("--") and (each, name) != _REMOVES
     ]  # fmt: skip
     if not 0 < len(having) <= _MOST:
         return ""
@@ -115,16 +123,23 @@ def _together(context: Any, argv: Sequence[str]) -> str:
     """The same line with the words of a verb of `_TOGETHER` as one."""
     _, own, between = _TOGETHER[context.info_name]
     typed = _read(context, argv)
-    folder = next((word for name, word in typed if not name and _is_path(word)), "") if own == "--nodes" else ""
-    if own == "--nodes" and not folder and typed[0][0] == "" and own in dict(typed):
-        folder = typed[0][1]
+    folder = _folder(typed, own) if context.info_name == "init" else ""
     together = [word.strip(between) for name, word in typed if name in ("", own) and word != folder]
-    line = [context.command_path, *([folder] if folder else []), *([own] if own else [])]
-    line.append(shlex.quote(between.join(filter(None, together))))
+    line = [*context.command_path.split(), folder, own, between.join(filter(None, together))]
     for name, value in typed:
-        if name not in ("", own):
-            line += [name, *([shlex.quote(value)] if value else [])]
-    return " ".join(line)
+        line += [name, value] if name not in ("", own) else []
+    return _line(filter(None, line))
+
+
+def _folder(typed: Sequence[tuple[str, str]], own: str) -> str:
+    """Which of the words that stand alone is the folder, and no Spark; empty: none."""
+    alone = [word for name, word in typed if not name]
+    for word in alone:
+        if word.startswith(("~", ".")) or "/" in word or Path(word).is_dir():
+            return word
+    given = dict(typed).get(own, "")
+    is_first = typed[0][0] == "" and given
+    return alone[0] if is_first or "," in given.strip(",") else ""
 
 
 def _read(context: Any, argv: Sequence[str]) -> list[tuple[str, str]]:
@@ -134,6 +149,8 @@ def _read(context: Any, argv: Sequence[str]) -> list[tuple[str, str]]:
     left = iter(argv[len(context.command_path.split()) - 1 :])
     for word in left:
         name, _, value = word.partition("=")
+        if word == "--":
+            continue
         if not word.startswith("-"):
             found.append(("", word))
         elif word in valued:
@@ -148,8 +165,9 @@ def _options(context: Any) -> list[Any]:
     return [each for each in context.command.params if each.param_type_name == "option"]
 
 
-def _is_path(word: str) -> bool:
-    return word == "." or word.startswith("~") or "/" in word
+def _line(words: Iterable[str]) -> str:
+    """Words as they are typed: a home's `~` is left to the shell."""
+    return " ".join(word if re.fullmatch(r"[\w@%+=:,./~-]+", word) else shlex.quote(word) for word in words)
 
 
 def _value(name: str, argv: Sequence[str]) -> str:

@@ -93,7 +93,7 @@ READ_ONLY = Kind(
     "the kernel takes no more writes to it since it has met errors, or somebody has mounted it so: nothing can be "
     "deployed there, and an engine that ends does not start again",
     "`sudo dmesg | grep -iE 'ext4|nvme|I/O error'` says why; save what is dear, and reboot, which checks it. Mounted "
-    "so by hand: `findmnt -T {path}` says where, and `sudo mount -o remount,rw` there lets it take writes",
+    "so by hand: `findmnt -T {path}` names the TARGET of `sudo mount -o remount,rw TARGET`",
 )
 STORE_SHUT = Kind(
     "disk-store-not-the-login-s",

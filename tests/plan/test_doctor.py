@@ -460,7 +460,7 @@ CASES: list[tuple[str, Change, str, str]] = [
         "no RDMA is wanted",
         all_of(at(f"{LINK}/rdma", None), field("wants_rdma", False)),
         UNASKED,
-        "no RDMA device is here",
+        "RDMA: not every rail has a device, and this topology uses none",
     ),
     ("rdma-no-device", at(f"{LINK}/rdma", None), BAD, f"no RDMA device is on `{RAILS[1]}`"),
     (

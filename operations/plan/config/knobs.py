@@ -350,9 +350,9 @@ def _finding(error: Json, of: str) -> Finding:
     words = choices(name)
     expected = f"expected one of: {', '.join(words)}" if words else error["msg"].removeprefix("Value error, ")
     # Where the knob is no text, quotes tell that this is one.
-    is_typed = isinstance(value, str) and isinstance(_default(name), str)
+    is_text = isinstance(value, str) and isinstance(_default(name), str)
     # An owner may have written a password there, which belongs into a file.
-    said = name if name == "alarms" else typed(name, value) if is_typed else f"{name}={value!r}"
+    said = name if name == "alarms" else typed(name, value) if is_text else f"{name}={value!r}"
     return Finding("knob", f"{said}: {expected}", _remedy(name, value, of))
 
 
@@ -360,14 +360,19 @@ def _default(name: str) -> Any:
     return Knobs.model_fields[name].get_default(call_default_factory=True)
 
 
+def is_typed(knob: str) -> bool:
+    """Whether it can be said behind a verb: it is one word, or words with commas between them."""
+    return knob != "alarms" and not isinstance(_default(knob), dict)
+
+
 def _remedy(name: str, wrong: Any, of: str) -> str:
     """Both ways in which an owner says a knob; those of no single word are said in the file alone."""
     in_file = f"change `{name}` in group_data/all.py"
     default = _default(name)
-    if isinstance(default, dict) or name == "alarms":
+    if not is_typed(name):
         return in_file
     words = choices(name)
-    # `off` is read as False.
+    # Who writes False, or `false`, means off.
     near = ["off"] if wrong is False and "off" in words else get_close_matches(str(wrong), words, n=1)
     # A text's default would be another wish than the one that is misspelt.
     otherwise = "VALUE" if isinstance(default, str) else default or "VALUE"

@@ -213,8 +213,9 @@ def _rdma(seen: Seen, ports: dict[str, dict[str, Port]]) -> Iterator[Symptom]:
     for node, rails in gone.items():
         if rails:
             yield found(NO_RDMA_DEVICE, BAD, node, rails=" and ".join(f"`{rail}`" for rail in rails))
-    if without and not any(gone.values()):
-        yield Symptom(UNASKED, without, "RDMA: no RDMA device is here")
+    if rest := tuple(node for node in without if not gone.get(node)):
+        some = "RDMA: not every rail has a device, and this topology uses none"
+        yield Symptom(UNASKED, rest, some if is_known else "RDMA: no RDMA device is here")
     missing = {each["node"] for each in seen.rdma if each.get("missing")} | {
         each["peer"] for each in seen.rdma if each.get("missing")
     }
