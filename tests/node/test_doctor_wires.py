@@ -33,6 +33,7 @@ def of_namespace():
                 "mtu": link["mtu"],
                 "addresses": [f"{a['local']}/{a['prefixlen']}" for a in link["addr_info"] if a["family"] == "inet"],
                 "rdma": None,
+                "driver": "veth",
             }
     return told
 links.links = of_namespace
