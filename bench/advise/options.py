@@ -190,7 +190,7 @@ def _first(curve: Curve, load: Load, let_in: int, at_once: int) -> float:
 
 
 def _where(known: Known, load: Load, setup: Setup) -> tuple[Kind, str, bool]:
-    """What the figures are, in a word and in words, and whether they lie between two that were measured."""
+    """The kind of the figures, their source as a sentence's part, and whether they lie between two measured ones."""
     if known.source is None or known.ratio is None:
         return known.kind, known.words, False
     source, users = known.source, known.source.users(setup)

@@ -99,7 +99,7 @@ def title(question: Question, load: Load) -> str:
 
 
 def who(load: Load) -> Iterator[str]:
-    """Who counts as a user: a team's members do not all ask at once. Nothing for one."""
+    """A line that says who counts as a user, as not all of a team ask at once; no line for one user."""
     if load.users > 1:
         whose = "those whose agents ask" if load.called == "coding agent" else "those who ask"
         yield f"{users(load.users)} at once: of a team, {whose} at the same moment"

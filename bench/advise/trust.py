@@ -86,7 +86,7 @@ def _error(kind: Kind) -> str:
 
 
 def _unknown(outlook: Outlook) -> list[str]:
-    """What no table has, so that no error that was found holds for it."""
+    """Why no error that was found holds for it, a reason each; empty: one holds."""
     load, found = outlook.load, list[str]()
     if outlook.setup.ranks > LARGEST:
         found.append(f"a cluster of more than {LARGEST}")

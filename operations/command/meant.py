@@ -1,4 +1,4 @@
-"""What somebody means whose words the command does not take: the verb, the option or the knob that does it."""
+"""What to type in the place of words that the command does not take: a verb, an option or a knob."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _OF_A_LOAD = ("--users", "--people", "--prompt", "--answer")
 
 
 def verb(path: str, word: str, verbs: Sequence[str]) -> str:
-    """Who typed a verb that there is not. `path`: what stands before it; `verbs`: those that could stand there."""
+    """The line for an unknown verb. `path`: what stands before it; `verbs`: those that could stand there."""
     typed = f"{path} {word}".removeprefix("tandem ")
     if typed in TYPED:
         line, does = TYPED[typed]
@@ -70,7 +70,7 @@ def verb(path: str, word: str, verbs: Sequence[str]) -> str:
 
 
 def words(context: Any, extra: list[str], argv: Sequence[str]) -> str:
-    """Who typed more words than the verb takes. `context`: click's; `argv`: all that was typed."""
+    """The line for words that the verb does not take. `context`: click's; `argv`: all that was typed."""
     path, flags = context.command_path, {each for of in _options(context) if of.is_flag for each in of.opts}
     named = {f"--{word}" for word in extra}
     if named <= flags and (_REMOVES[1] not in named or len(argv) == 2):
@@ -84,7 +84,7 @@ def words(context: Any, extra: list[str], argv: Sequence[str]) -> str:
 
 
 def option(context: Any, name: str, argv: Sequence[str]) -> str:
-    """Who typed an option that the verb has not, but that is a knob or another verb's.
+    """The line for an option that the verb has not, but that is a knob or another verb's.
 
     Empty: it is neither, or the verb has one that is nearly the same.
     """

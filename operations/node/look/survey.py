@@ -192,11 +192,12 @@ def _free(path: str) -> Free:
     place = Path(path)
     while not place.exists():
         place = place.parent
+    state = os.statvfs(place)
     return {
         "path": path,
-        "free": shutil.disk_usage(place).free,
+        "free": state.f_bavail * state.f_frsize,
         "device": os.stat(place).st_dev,
-        "read_only": bool(os.statvfs(place).f_flag & os.ST_RDONLY),
+        "read_only": bool(state.f_flag & os.ST_RDONLY),
     }
 
 
