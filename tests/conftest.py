@@ -22,15 +22,15 @@ SHARES = {
     "tests/node/test_door_litellm.py": "tests/node/test_confined_litellm.py",
     "tests/node/test_protocols_litellm.py": "tests/node/test_passthrough_litellm.py",
 }
-#: Further tries of a test. A busy machine may make seconds untrue, and not each time.
-TRIES, TRIES_DELAY_S = 2, 5
+#: Further tries of a test, and of one on the lab. A busy machine may make seconds untrue, and not each time.
+TRIES, LAB_TRIES, TRIES_DELAY_S = 2, 1, 5
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A try that failed is a line RERUN in what pytest says. Tests of the lab take minutes and are tried once."""
+    """A try that failed is a line RERUN in what pytest says."""
     for item in items:
-        if not item.get_closest_marker("lab"):
-            item.add_marker(pytest.mark.flaky(reruns=TRIES, reruns_delay=TRIES_DELAY_S))
+        tries = LAB_TRIES if item.get_closest_marker("lab") else TRIES
+        item.add_marker(pytest.mark.flaky(reruns=tries, reruns_delay=TRIES_DELAY_S))
 
 
 @pytest.hookimpl(optionalhook=True)
