@@ -15,9 +15,9 @@ PATH, PAGE = ROOT / "docs/faults.json", ROOT / "docs/faults.md"
 
 
 def code() -> str:
-    """The last commit of what rows are seen with, which is all but documentation and the files of tests; `-dirty`: and
-    changes in none."""
-    what = ["--", ".", ":!*.md", ":!docs", ":!tests/*/test_*.py"]
+    """The last commit of what rows are seen with, which is all but documentation, the files of tests and the virtual
+    machines; `-dirty`: and changes in none."""
+    what = ["--", ".", ":!*.md", ":!docs", ":!tests/*/test_*.py", ":!tests/lab/qemu"]
     commit = _git("log", "-1", "--format=%h", "--abbrev=12", *what)
     return commit + ("-dirty" if _git("status", "--porcelain", *what) else "")
 

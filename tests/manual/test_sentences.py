@@ -61,6 +61,15 @@ def test_all_of_them_are_short_on_average() -> None:
     assert sum(map(_words, found)) / len(found) <= MEAN
 
 
+def test_no_line_of_a_page_begins_as_a_heading_by_chance() -> None:
+    """An editor that wraps `issue #22` before its sign makes a heading of it, and joins a page's own head to a line."""
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        text = path.read_text()
+        prose = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.DOTALL | re.MULTILINE)
+        assert re.findall(r"^#+[^#\s].*", prose, flags=re.MULTILINE) == [], path.name
+        assert not text.startswith("---") or re.match(r"---\n(?:\w+: .*\n)+---\n# ", text), path.name
+
+
 def test_what_is_a_sentence() -> None:
     parts = ("# Head", "One two. Three `a b c` [four](x.md)!", "- item one: it\n  goes on\n- two", "| a. | b |")
     text = "\n\n".join((*parts, "```sh\nno. Code\n```"))
