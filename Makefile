@@ -139,7 +139,7 @@ test: lab-packages lint ## every test, those on the lab included (root); takes t
 	@$(MAKE) --no-print-directory -j 2 test-lab test-fast
 
 test-lab: lab-up ## the tests on the lab (root); takes the lab down at the end
-	@$(BIN)/pytest -m "lab and not long" --durations=12 tests/e2e
+	@$(BIN)/pytest -m "lab and not long" --durations=12 -rR tests/e2e
 
 lab-llama: lab-packages $(VENV)/.dev ## what the lab needs for llama.cpp: its image and its model; then INVENTORY=tests/lab/on_llama/inventory.py
 	@$(BIN)/python -m tests.lab.on_llama
@@ -150,7 +150,7 @@ llama-server: ## Debian's llama-server for the tests, unpacked into $(VENV)-llam
 test-fast: $(VENV)/.dev $(VENV)-proxy/.proxy $(VENV)-manual/.manual llama-server ## the tests that need no lab
 	@# File by file: tests of one file share ports. By their names the last ones are short. Tests wait for something
 	@# now and then: one process more than cores uses that time.
-	@$(BIN)/pytest -m "not lab" -n $(TESTERS) --dist loadfile --no-loadscope-reorder --durations=25
+	@$(BIN)/pytest -m "not lab" -n $(TESTERS) --dist loadfile --no-loadscope-reorder --durations=25 -rR
 
 test-touched: $(VENV)/.dev $(VENV)-proxy/.proxy ## the tests near to what you changed since main (BASE=COMMIT), the nearest first, for two minutes at most
 	@near=$$($(BIN)/python -m tests.touched $(BASE)); [ -n "$$near" ] || { echo "no test is near to what changed: make test-fast"; exit 0; }; \

@@ -34,9 +34,9 @@ LIKE_UFW = (
 )
 
 
-@pytest.fixture(scope="module")
-def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
-    with placed(Network, tmp_path_factory.mktemp("address")) as made:
+@pytest.fixture
+def network(tmp_path: Path) -> Iterator[Network]:
+    with placed(Network, tmp_path) as made:
         yield made
 
 

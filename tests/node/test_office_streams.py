@@ -37,9 +37,9 @@ FIREWALL = (
 )
 
 
-@pytest.fixture(scope="module")
-def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
-    with placed(Followed, tmp_path_factory.mktemp("streams")) as made:
+@pytest.fixture
+def network(tmp_path: Path) -> Iterator[Followed]:
+    with placed(Followed, tmp_path) as made:
         yield made
 
 
