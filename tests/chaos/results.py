@@ -36,11 +36,12 @@ def keep(row: Row) -> None:
     """In place of what was seen of the same fault before."""
     rows = [each for each in read() if (each.scene, each.fault) != (row.scene, row.fault)]
     rows = markdown.in_order([*rows, row])
-    _write(PATH, json.dumps([each.as_dict() for each in rows], indent=1) + "\n")
-    _write(PAGE, markdown.page(rows))
+    write(PATH, json.dumps([each.as_dict() for each in rows], indent=1) + "\n")
+    write(PAGE, markdown.page(rows))
 
 
-def _write(path: Path, text: str) -> None:
+def write(path: Path, text: str) -> None:
+    """Whole, or not at all."""
     aside = path.with_suffix(".part")
     aside.write_text(text)
     aside.rename(path)
