@@ -9,7 +9,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.lab import network
+from tests.lab import cgroup, network
 from tests.lab.cables import Port
 from tests.lab.desk import Desk, remembered
 from tests.lab.qemu import accelerator, artefacts, command, image, initramfs, qmp, taps, units
@@ -36,7 +36,9 @@ def prepare(desk: Desk, count: int) -> Path:
         if not shutil.which(name):
             raise LabError(f"`{name}` is not installed; `MACHINES=vm make lab-packages` installs what machines need")
     kept = image.place(desk)
-    refuse_too_many(desk, count, is_made=kept.folder.is_dir() and artefacts.DISK.exists())
+    # Those that run have their part already.
+    more = sum(not cgroup.is_running(LabNode(index)) for index in range(count))
+    refuse_too_many(desk, more, is_made=kept.folder.is_dir() and artefacts.DISK.exists())
     made = image.ensure(desk)
     accelerator.chosen(desk.arch, made.kernel, made.initramfs)
     artefacts.ensure(desk.arch)
