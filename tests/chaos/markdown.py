@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from tests.chaos.fault import EVERY
 from tests.chaos.faults import FAULTS, NOT_HERE
@@ -24,9 +25,13 @@ was left; where that was not so, *seen* says what was wrong.
 
 def in_order(rows: list[Row]) -> list[Row]:
     """Scene by scene, as the faults stand in their list; without rows of faults that are no more."""
-    seen = {(row.scene, row.fault): row for row in rows}
     # The same name may stand there twice: what is done then depends on the scene.
-    keys = [(scene, fault.name) for scene in EVERY for fault in FAULTS if scene in fault.scenes]
+    return ordered(rows, [(scene, fault.name) for scene in EVERY for fault in FAULTS if scene in fault.scenes])
+
+
+def ordered(rows: list[Row], keys: Sequence[tuple[str, str]]) -> list[Row]:
+    """The last row of each scene and fault, in this order."""
+    seen = {(row.scene, row.fault): row for row in rows}
     return [seen[key] for key in keys if key in seen]
 
 
@@ -35,9 +40,7 @@ def page(rows: list[Row]) -> str:
     parts = [HEAD]
     for scene in dict.fromkeys(row.scene for row in rows):
         mine = [row for row in rows if row.scene == scene]
-        parts.append(f"\n## {scene}\n\n| fault | expected | again, s | gap, s | requests | deploy | seen | with |")
-        parts.append("|---|---|---|---|---|---|---|---|")
-        parts += [_line(row) for row in mine]
+        parts += [f"\n## {scene}\n", *table(mine)]
         if scene.partition("/")[0] == "replicas":
             parts.append(_sum(scene, mine))
     good = sum(row.is_good for row in rows)
@@ -51,6 +54,12 @@ def page(rows: list[Row]) -> str:
     parts.append("\n## What can't be done here\n")
     parts += [f"- {what}: {why}" for what, why in NOT_HERE.items()]
     return "\n".join(parts) + "\n"
+
+
+def table(rows: list[Row]) -> list[str]:
+    """Lines of a table of them."""
+    head = "| fault | expected | again, s | gap, s | requests | deploy | seen | with |"
+    return [head, "|---|---|---|---|---|---|---|---|", *map(_line, rows)]
 
 
 def _line(row: Row) -> str:

@@ -13,14 +13,11 @@ from tests.chaos.passing import passing
 from tests.chaos.scene import Scene
 from tests.lab.cluster import Deploy
 
-CLIENTS = 8
 #: Seconds that a cluster may need beyond a cold start.
 GRACE_S = 15.0
 #: Seconds that a proxy may need beyond its own start: until it is noticed and ended, and at least BUSY_S, before which
 #: nobody looks.
 PROXY_GRACE_S = 15.0
-#: Seconds after which nothing will come any more.
-PATIENCE_S = 300.0
 #: Seconds of full load around a fault; in between clients pause, because two cores start the engines as well.
 CALM_S, BUSY_S, PAUSE_S = 4.0, 12.0, 5.0
 
@@ -70,7 +67,7 @@ def run(scene: Scene, fault: Fault) -> Row:
         row.limit_s = round(scene.cold_start_s + GRACE_S + fault.patience_s, 1)
     if fault.of_proxy:
         row.limit_s = round(scene.time_a_proxy_start() + PROXY_GRACE_S, 1)
-    with passing(scene.at["OPENAI_BASE_URL"]) as door, client.load(scene.at, scene.expected, CLIENTS) as seen:
+    with passing(scene.at["OPENAI_BASE_URL"]) as door, client.load(scene.at, scene.expected, scene.CLIENTS) as seen:
         time.sleep(CALM_S)
         try:
             repaired = _happen(scene, fault, seen, row)
@@ -113,7 +110,7 @@ def _happen(scene: Scene, fault: Fault, seen: Seen, row: Row) -> Deploy | None:
             scene.at = scene.endpoint()
     time.sleep(max(0.0, start + BUSY_S - time.monotonic()) if fault.heals == "itself" and not fault.undo else 0.0)
     seen.pause_s = PAUSE_S
-    patience_s = time.monotonic() - start + PATIENCE_S
+    patience_s = time.monotonic() - start + scene.PATIENCE_S
     row.serves_again_s = round(scene.wait_until_all_answer(start, patience_s), 1)
     if row.limit_s and row.serves_again_s > row.limit_s:
         row.late = f"{row.serves_again_s} s until it served again, more than {row.limit_s}"
@@ -130,7 +127,7 @@ def _lost(scene: Scene, fault: Fault, seen: Seen) -> list[str]:
         return [*problems, f"{lost} requests lost"] if lost else problems
     # Whoever was being answered loses the answer, and so may who asks before the proxy has noticed. Without a proxy
     # there is nobody to turn clients away.
-    if not fault.on_head and seen.failed.total() > 3 * CLIENTS:
+    if not fault.on_head and seen.failed.total() > 3 * scene.CLIENTS:
         problems.append(f"{seen.failed.total()} requests failed, not only those under way")
     return problems
 

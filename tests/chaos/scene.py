@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from operations.paths import ADDRESS, ENGINE, LITELLM, PROXY
 from tests.chaos import client
@@ -47,6 +47,9 @@ COLD_STARTS = 3
 class Scene:
     """One topology with one executor, deployed. `variant`: of DESKS or KNOBS, or LLAMA."""
 
+    CLIENTS: ClassVar[int] = 8
+    #: Seconds after which nothing will come any more.
+    PATIENCE_S: ClassVar[float] = 300.0
     topology: str
     executor: str
     variant: str = ""
@@ -149,11 +152,14 @@ class Scene:
     def answers(self, node: LabNode) -> bool:
         """Whether the engine of a node gives a token."""
         body = {"model": self.at["OPENAI_MODEL"], "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
+        ask = ("curl", "-sf", "-m", "8", f"{self.engines[node]}/v1/chat/completions", "-d", json.dumps(body))
+        return "completion_tokens" in self.said(node, *ask, "-H", "Content-Type: application/json")
+
+    def said(self, node: LabNode, *argv: str) -> str:
+        """What a command on a node says, whatever it ends with."""
         # From within the node's network: engines start meanwhile, and a login costs seven times the CPU of this.
         inside = ("ip", "netns", "exec", node.namespace, "chroot", str(node.root))
-        ask = ("curl", "-sf", "-m", "8", f"{self.engines[node]}/v1/chat/completions", "-d", json.dumps(body))
-        argv = [*inside, *ask, "-H", "Content-Type: application/json"]
-        return "completion_tokens" in subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+        return subprocess.run([*inside, *argv], capture_output=True, text=True, check=False).stdout
 
     def proxy_answers(self) -> bool:
         try:

@@ -5,7 +5,6 @@ With replicas: they use the rails, and no rank ends while one of these is pulled
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,7 +13,7 @@ import pytest
 from tests.chaos.running_short import full, room_again
 from tests.chaos.scene import Scene
 from tests.lab import cluster
-from tests.lab.cluster import HEAD, INVENTORY, WORKER, deploy, on
+from tests.lab.cluster import HEAD, WORKER, deploy, doctor, on
 from tests.lab.settings import LINKS
 
 pytestmark = pytest.mark.lab
@@ -28,15 +27,6 @@ def replicas(lab: None) -> None:
     """The lab with replicas."""
     done = deploy(topology="replicas")
     assert done.code == 0, done.text
-
-
-def doctor(*words: str) -> tuple[int, str, list[str]]:
-    """Exit code of make, all that was said, and the rows that are bad, a blank between two columns."""
-    argv = ["make", "-s", "doctor", f"INVENTORY={INVENTORY}", "DATA=topology=replicas", *words]
-    done = subprocess.run(argv, cwd=cluster.ROOT, capture_output=True, text=True, check=False)
-    assert "Traceback" not in done.stdout + done.stderr, done.stderr
-    bad = [" ".join(line.split()) for line in done.stdout.splitlines() if line.startswith("bad")]
-    return done.returncode, done.stdout, bad
 
 
 @contextmanager

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
-
 import pytest
 
 from operations.paths import SLICE
+from tests.lab import guarding
 from tests.lab.cluster import ROOT, WORKER, on
 
 pytestmark = pytest.mark.lab
 
 GUARD = ROOT / "files/guard/guard.py"
-#: The guard's own function; what it would do where there is no cgroup.kill is taken from it.
-KILL = """
-import pathlib, sys
-guard = type(sys)("guard")
-exec(compile(pathlib.Path("/tmp/guard.py").read_text(), "guard.py", "exec"), guard.__dict__)
-guard.os = guard.subprocess = None
-print(guard.kill(pathlib.Path("/tmp/sleeper.cid"), guard.CGROUPS))
-"""
 
 
 @pytest.mark.usefixtures("lab")
@@ -36,7 +27,7 @@ def test_it_ends_a_container_through_cgroup_kill(parent: str) -> None:
         on(WORKER, f"{run} /bin/sleep 600 && docker exec --detach lab-sleeper /bin/sleep 601")
         scope = f"/sys/fs/cgroup/{parent}/docker-$(cat /tmp/sleeper.cid).scope"
         assert len(on(WORKER, f"cat {scope}/cgroup.procs").split()) == 2
-        assert on(WORKER, f"python3 -c {shlex.quote(KILL)}") == "True\n"
+        assert guarding.kill(WORKER, "/tmp/sleeper.cid", "/tmp/guard.py")
         assert on(WORKER, "docker wait lab-sleeper") == "137\n"
         assert on(WORKER, "pgrep -f '^/bin/sleep 60[01]$'", check=False) == ""
     finally:

@@ -57,6 +57,15 @@ def deploy(*arguments: str, file: str = "deploy.py", inventory: str = INVENTORY,
     return Deploy(done.returncode, text, json.loads(done.stdout) if done.stdout.startswith("{") else {})
 
 
+def doctor(*words: str, inventory: str = INVENTORY, knobs: str = "topology=replicas") -> tuple[int, str, list[str]]:
+    """Exit code of `make doctor`, all that was said, and the rows that are bad, a blank between two columns."""
+    argv = ["make", "-s", "doctor", f"INVENTORY={inventory}", f"DATA={knobs}", *words]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stdout + done.stderr, done.stderr
+    bad = [" ".join(line.split()) for line in done.stdout.splitlines() if line.startswith("bad")]
+    return done.returncode, done.stdout, bad
+
+
 def begin(**knobs: Any) -> subprocess.Popen[str]:
     """The same, only begun: what it says is on its stderr."""
     argv = [sys.executable, "-m", "pyinfra", "-y", INVENTORY, "deploy.py", *_data(knobs)]

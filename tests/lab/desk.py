@@ -97,6 +97,11 @@ def remember(desk: Desk) -> None:
     aside.rename(KEPT)
 
 
+def cpu(arch: str) -> str:
+    """The kernel's name of an architecture, by Debian's."""
+    return next((name for name, each in ARCHITECTURES.items() if each == arch), arch)
+
+
 def _one_of(environment: Mapping[str, str], name: str, known: tuple[str, ...], default: str) -> str:
     word = environment.get(name) or default
     if word not in known:

@@ -1,16 +1,23 @@
-"""The lab's images: the real vLLM (CPU build) with Ray, LiteLLM and llama-server. Built once, kept by hash."""
+"""The lab's images: the real vLLM (CPU build) with Ray, LiteLLM and llama-server. Built once, kept by hash.
+
+Those of another architecture are built the same way, their programs emulated.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import io
+import json
 import os
 import shutil
 import sys
+import tarfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.lab import builder, rootfs
+from tests.lab.desk import OWN, cpu
 from tests.lab.settings import ARTEFACTS, CACHE, DEBIAN_SUITE
 from tests.lab.shell import run, run_with_progress, say, step
 
@@ -30,11 +37,17 @@ class LabImage:
     #: Of Debian, in its base.
     packages: tuple[str, ...] = tuple(rootfs.IMAGE_PACKAGES)
     suite: str = DEBIAN_SUITE
+    arch: str = OWN
+
+    def on(self, arch: str) -> LabImage:
+        """The same for an architecture, by Debian's name."""
+        return replace(self, arch=arch)
 
     @property
     def digest(self) -> str:
         """Hash of everything that the image is made from."""
-        content = hashlib.sha256(f"{self.tag} {self.suite} {list(self.packages)}".encode())
+        other = "" if self.arch == OWN else self.arch
+        content = hashlib.sha256(f"{self.tag} {self.suite} {list(self.packages)}{other}".encode())
         for path in sorted(p for p in self.context.rglob("*") if p.is_file()):
             content.update(str(path.relative_to(self.context)).encode() + b"\0" + path.read_bytes())
         return content.hexdigest()[:12]
@@ -64,15 +77,43 @@ def ensure(wanted: Sequence[LabImage] = (ENGINE, PROXY)) -> None:
     for image in missing:
         say(f"the {image.name} image is built once and kept by the hash of what it is made from: {image.digest}")
         _download_wheels(image)
-    bases = {image: rootfs.image_base(list(image.packages), image.suite) for image in missing}
+    bases = {image: rootfs.image_base(list(image.packages), image.suite, image.arch) for image in missing}
     with builder.daemon():
         for image, base in bases.items():
             base_tag = f"tandem-lab/base:{base.stem.rpartition('-')[2]}"
-            run(*builder.docker("import", base, base_tag))
+            aside = base.with_suffix(".image")
+            write_base(aside, base, base_tag, image.arch)
+            run(*builder.docker("load", "--quiet", "--input", aside))
+            aside.unlink()
             _build(image, base_tag)
     for image in missing:
         shutil.rmtree(_wheels(image), ignore_errors=True)
     shutil.rmtree(builder.ROOT, ignore_errors=True)
+
+
+def write_base(to: Path, base: Path, tag: str, arch: str) -> None:
+    """An archive for `docker load` whose one layer is a tarball. (What `docker import` makes is of this machine's
+    architecture before Docker 23.)
+    """
+    with base.open("rb") as content:
+        layer = hashlib.file_digest(content, "sha256").hexdigest()
+    made = "1970-01-01T00:00:00Z"
+    config = {
+        "architecture": arch,
+        "os": "linux",
+        "created": made,
+        "config": {},
+        "history": [{"created": made, "created_by": "mmdebstrap"}],
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer}"]},
+    }
+    manifest = [{"Config": "config.json", "RepoTags": [tag], "Layers": ["layer.tar"]}]
+    with tarfile.open(to, "w") as archive:
+        archive.add(base, "layer.tar")
+        for name, value in (("config.json", config), ("manifest.json", manifest)):
+            told = json.dumps(value).encode()
+            entry = tarfile.TarInfo(name)
+            entry.size = len(told)
+            archive.addfile(entry, io.BytesIO(told))
 
 
 def _wheels(image: LabImage) -> Path:
@@ -85,7 +126,7 @@ def _download_wheels(image: LabImage) -> None:
         return
     aside = done.with_suffix(".part")
     # The platforms that a manylinux wheel may name, newest first: pip takes each only when it is told.
-    machine = os.uname().machine
+    machine = cpu(image.arch)
     platforms = [f"manylinux_2_{minor}_{machine}" for minor in range(36, 4, -1)]
     platforms += [f"manylinux2014_{machine}", f"manylinux2010_{machine}", f"linux_{machine}"]
     argv: list[str | Path] = [sys.executable, "-m", "pip", "download", "--no-deps", "--require-hashes"]
@@ -107,11 +148,14 @@ def _build(image: LabImage, base_tag: str) -> None:
     if _wheels(image).exists():
         # Hard links: the wheels are large and on the same disk.
         shutil.copytree(_wheels(image), context / "wheels", copy_function=os.link, dirs_exist_ok=True)
-    with step(f"building {image.tag} (installs and compiles; a few minutes for the engine)"):
+    with step(f"building {image.tag} for {image.arch} (installs and compiles; a few minutes for the engine)"):
         argv = builder.docker("build", "--network", "none", "--build-arg", f"BASE={base_tag}")
-        argv += ["--build-arg", "PIP_NO_INDEX=1", "--tag", image.tag, context]
+        argv += ["--platform", f"linux/{image.arch}", "--build-arg", "PIP_NO_INDEX=1", "--tag", image.tag, context]
         run_with_progress(
-            argv, "docker build", CACHE / f"{image.name}-build.log", env={**os.environ, "DOCKER_BUILDKIT": "0"}
+            rootfs.emulating(image.arch, argv),
+            "docker build",
+            CACHE / f"{image.name}-build.log",
+            env={**os.environ, "DOCKER_BUILDKIT": "0"},
         )
     with step(f"saving {image.tag}"):
         ARTEFACTS.mkdir(parents=True, exist_ok=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import inspect
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab import mounts
-from tests.lab.desk import ARCHITECTURES, OWN, Desk
-from tests.lab.settings import CACHE, DEBIAN_SUITE, LOGIN
+from tests.lab.desk import OWN, Desk, cpu
+from tests.lab.settings import CACHE, LOGIN
 from tests.lab.shell import run, run_with_progress, step
 
 #: udev: `netplan apply` calls udevadm. The rest is what a DGX OS has anyway.
@@ -74,16 +74,23 @@ class Root:
         argv += [f"--include={','.join(self.packages)}", self.suite, aside]
         how_long = "once, about 40 s"
         if self.arch != OWN:
-            # The kernel has to know what runs the other architecture's programs.
-            cpu = next(name for name, arch in ARCHITECTURES.items() if arch == self.arch)
-            argv = ["sh", "-c", f'update-binfmts --enable qemu-{cpu} && exec "$@"', "sh", *argv]
             how_long = f"{self.arch}, once; its programs are emulated, which takes many minutes"
         with step(f"Debian {self.suite} for the {self.kind}s ({how_long})"):
-            run_with_progress(argv, "mmdebstrap", CACHE / f"{self.kind}-root.log")
+            run_with_progress(emulating(self.arch, argv), "mmdebstrap", CACHE / f"{self.kind}-root.log")
             for each in self.prepare:
                 each(aside)
             aside.rename(root)
         return root
+
+
+def emulating(arch: str, argv: Sequence[str | Path]) -> list[str | Path]:
+    """A command during which this machine runs the programs of an architecture.
+
+    What says so to the kernel is registered with the command, since a new kernel drops it with the command's mounts.
+    """
+    if arch == OWN:
+        return [*argv]
+    return ["sh", "-c", f'update-binfmts --enable qemu-{cpu(arch)} && exec "$@"', "sh", *argv]
 
 
 def node_root(desk: Desk) -> Path:
@@ -103,9 +110,10 @@ def _packages(desk: Desk) -> tuple[str, ...]:
     return (*NODE_PACKAGES, *CLIENT_APART.get(desk.suite, []), *manager)
 
 
-def image_base(packages: list[str], suite: str = DEBIAN_SUITE) -> Path:
-    """A tarball for `docker import`, the base image of an image of the lab's."""
-    root = Root("image", suite, tuple(packages), (_as_it_is,)).ensure()
+def image_base(packages: list[str], suite: str, arch: str) -> Path:
+    """A tarball of the base image of an image of the lab's."""
+    options = () if arch == OWN else (f"--architectures={arch}",)
+    root = Root("image", suite, tuple(packages), (_as_it_is,), options, arch).ensure()
     tarball = root.with_suffix(".tar")
     if not tarball.exists():
         aside = tarball.with_suffix(".part")

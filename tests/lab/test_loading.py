@@ -21,6 +21,12 @@ def test_it_is_the_shipped_recipe_with_a_longer_load(tmp_path: Path, monkeypatch
     assert slow.flag_argv == shipped.flag_argv
 
 
+def test_another_recipe_may_load_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "HOME", tmp_path)
+    shipped, slow = load_recipe("lab-tiny-gguf"), load_recipe(loading.slower("lab-tiny-gguf", 1200))
+    assert slow.load_minutes == shipped.load_minutes + 20 and slow.env == shipped.env
+
+
 def test_what_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAB_LOAD_S", "ten minutes")
     with pytest.raises(LabError, match="LAB_LOAD_S is `ten minutes`: expected whole seconds"):

@@ -24,7 +24,7 @@ def fast(scene: str) -> list[Fault]:
 #: What can't be done to a lab, and why.
 NOT_HERE = {
     "a disk that fills up in the middle of a copy": "not under load: tests/node/test_faults.py does it to a copy alone",
-    "a jump of the clock": "the nodes have this machine's clock; every wait in Tandem's programs is on a monotonic one",
+    "a jump of the clock": "the nodes have this machine's clock; [virtual machines](machines.md) have their own",
     "a hang of the GPU, an error of RDMA": "there is neither",
     "a freeze of unified memory": "there is none; the guard is tried with this machine's own memory",
 }

@@ -21,9 +21,15 @@ PATIENCE_S = 40.0
 _BROKEN = "KVM internal error"
 
 
+def is_emulated(arch: str) -> bool:
+    """Whether machines of an architecture are, as `chosen` has found out."""
+    kept = _kept(arch)
+    return kept.exists() and kept.read_text() == "tcg"
+
+
 def chosen(arch: str, kernel: Path, first: Path) -> str:
     """`kvm` or `tcg` for this machine's kernel, as found out once; what was found, and why, is said then."""
-    kept = CACHE / f"accelerator-{arch}-{os.uname().release}"
+    kept = _kept(arch)
     if kept.exists():
         return kept.read_text()
     why = why_not_kvm(arch, kernel, first)
@@ -32,6 +38,11 @@ def chosen(arch: str, kernel: Path, first: Path) -> str:
     aside.write_text("tcg" if why else "kvm")
     aside.rename(kept)
     return kept.read_text()
+
+
+def _kept(arch: str) -> Path:
+    """Another kernel of this machine's may do otherwise."""
+    return CACHE / f"accelerator-{arch}-{os.uname().release}"
 
 
 def why_not_kvm(arch: str, kernel: Path, first: Path) -> str:

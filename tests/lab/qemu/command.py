@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab.cables import Port
+from tests.lab.qemu import artefacts
 from tests.lab.settings import LINKS, LabNode
 
-#: What one machine has, on a machine of 2 cores that runs two of them.
-MEMORY_MIB, CORES = 2048, 2
+#: What one machine has, on a machine of 2 cores that runs two of them. Both LiteLLM and the engine take 1.5 GiB, and a
+#: start of the engine wants 1 GiB and the guard's floor beside them.
+MEMORY_MIB, CORES = 5120, 2
 
 
 @dataclass(frozen=True)
@@ -93,14 +95,14 @@ def bare(arch: str, accelerator: str, kernel: Path, first: Path, words: str) -> 
 
 def whole(node: LabNode, arch: str, accelerator: str, kernel: Path, taps: Mapping[str, int]) -> list[str]:
     """A node's machine; `taps`: the descriptors of its wires, by link."""
-    file = {"driver": "file", "filename": str(disk(node)), "discard": "unmap"}
-    store = {"driver": "qcow2", "node-name": "disk", "discard": "unmap", "file": file}
     words = [
         *bare(arch, accelerator, kernel, initramfs(node), _PATIENT if accelerator == "tcg" else ""),
         *("-name", node.name, "-m", f"{MEMORY_MIB}M", "-smp", str(CORES)),
-        *("-blockdev", json.dumps(store), "-device", "virtio-blk-pci,drive=disk"),
-        *("-device", "virtio-rng-pci"),
     ]
+    # The first one is what it boots from.
+    for store in _stores(node):
+        words += ["-blockdev", json.dumps(store), "-device", f"virtio-blk-pci,drive={store['node-name']}"]
+    words += ["-device", "virtio-rng-pci"]
     for socket in (monitor(node), events(node)):
         words += ["-qmp", f"unix:{socket},server=on,wait=off"]
     for number, (link, tap) in enumerate(taps.items(), start=1):
@@ -108,3 +110,13 @@ def whole(node: LabNode, arch: str, accelerator: str, kernel: Path, taps: Mappin
         words += ["-netdev", f"tap,id={backend(link)},fd={tap}"]
         words += ["-device", json.dumps(device(Port(node, link)))]
     return words
+
+
+def _stores(node: LabNode) -> list[dict[str, object]]:
+    """A machine's disks."""
+    file = {"driver": "file", "filename": str(disk(node)), "discard": "unmap"}
+    own: dict[str, object] = {"driver": "qcow2", "node-name": "disk", "discard": "unmap", "file": file}
+    if node.index:
+        return [own]
+    file = {"driver": "file", "filename": str(artefacts.DISK)}
+    return [own, {"driver": "raw", "node-name": artefacts.LABEL, "read-only": True, "file": file}]

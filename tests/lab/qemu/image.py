@@ -47,10 +47,15 @@ def ensure(desk: Desk) -> Image:
         (kernel,) = (root / "boot").glob("vmlinuz-*")
         shutil.copy(kernel, aside.kernel)
         aside.initramfs.write_bytes(initramfs.base(root))
-        made = ("mke2fs", "-q", "-t", "ext4", "-m", "0", "-E", "lazy_itable_init=1,nodiscard", "-d", root)
-        run(*made, aside.disk, SIZE)
+        write_disk(aside.disk, root)
         aside.folder.rename(kept.folder)
     return kept
+
+
+def write_disk(disk: Path, content: Path, label: str = "") -> None:
+    """A file system with what a folder has, as a file."""
+    made = ("mke2fs", "-q", "-t", "ext4", "-m", "0", "-L", label, "-E", "lazy_itable_init=1,nodiscard", "-d", content)
+    run(*made, disk, SIZE)
 
 
 def place(desk: Desk) -> Image:

@@ -9,10 +9,10 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.lab import network
+from tests.lab import cgroup, network
 from tests.lab.cables import Port
 from tests.lab.desk import Desk, remembered
-from tests.lab.qemu import accelerator, command, image, initramfs, qmp, taps, units
+from tests.lab.qemu import accelerator, artefacts, command, image, initramfs, qmp, taps, units
 from tests.lab.settings import HOME, KNOWN_HOSTS, LINKS, LOGIN, SSH_KEY, LabNode
 from tests.lab.shell import LabError, run, say
 
@@ -23,28 +23,31 @@ BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 HAS_UDEV = True
 #: The first login of a Debian, which is LOGIN's.
 _LOGIN_ID = 1000
-#: GiB: what an image takes while it is made, and what a machine may come to write.
-_IMAGE_GIB, _MACHINE_GIB = 3, 2
+#: GiB: what all that machines boot and deploy from takes while it is made, and what a machine may come to write.
+_SHARED_GIB, _MACHINE_GIB = 10, 5
 #: What qemu says of a machine that its own system has reset.
 _REBOOT = "guest-reset"
 
 
 def prepare(desk: Desk, count: int) -> Path:
-    """The image that all boot from."""
+    """The image that all boot from, and the disk that their head deploys from."""
     program = command.ARCHITECTURES[desk.arch].program
     for name in (program, "qemu-img"):
         if not shutil.which(name):
             raise LabError(f"`{name}` is not installed; `MACHINES=vm make lab-packages` installs what machines need")
     kept = image.place(desk)
-    refuse_too_many(desk, count, is_made=kept.folder.is_dir())
+    # Those that run have their part already.
+    more = sum(not cgroup.is_running(LabNode(index)) for index in range(count))
+    refuse_too_many(desk, more, is_made=kept.folder.is_dir() and artefacts.DISK.exists())
     made = image.ensure(desk)
     accelerator.chosen(desk.arch, made.kernel, made.initramfs)
+    artefacts.ensure(desk.arch)
     return made.folder
 
 
 def refuse_too_many(desk: Desk, count: int, *, is_made: bool) -> None:
     """Raises LabError where this machine has no room for so many, on its disk or in its memory."""
-    wanted = (0 if is_made else _IMAGE_GIB) + count * _MACHINE_GIB
+    wanted = (0 if is_made else _SHARED_GIB) + count * _MACHINE_GIB
     free = shutil.disk_usage(HOME).free / 2**30
     if free < wanted:
         raise LabError(
@@ -72,7 +75,7 @@ def lay_out(node: LabNode, shared: Path) -> None:
         (node.root / folder).mkdir(parents=True, exist_ok=True)
     os.chown(home, _LOGIN_ID, _LOGIN_ID)
     home.chmod(0o700)
-    units.write(node)
+    units.write(node, is_emulated=accelerator.is_emulated(remembered().arch))
 
 
 def is_whole(node: LabNode, shared: Path) -> bool:

@@ -5,34 +5,20 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from tests.lab import cgroup, cluster, desk, node
+from tests.lab import desk, node
 from tests.lab.cluster import HEAD, WORKER, lab, on
 from tests.lab.qemu.units import RDMA
-from tests.lab.settings import LINKS, MACHINES, PREFIX, known_nodes
+from tests.lab.settings import LINKS, PREFIX, known_nodes
 
-pytestmark = [pytest.mark.lab, pytest.mark.machines]
+pytestmark = [pytest.mark.lab, pytest.mark.machines, pytest.mark.usefixtures("booted")]
 RAIL, TWIN = LINKS["rail0"], LINKS["rail1"]
 DEVICE = RDMA["rail0"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def machines() -> Iterator[None]:
-    """Two machines on a cable."""
-    if MACHINES != "vm" or os.geteuid():
-        pytest.fail("virtual machines are booted by root with MACHINES=vm: `make test-machines`")
-    was_up = bool(known_nodes()) and all(cgroup.is_running(each) for each in known_nodes())
-    subprocess.run([sys.executable, "-m", "tests.lab", "up"], cwd=cluster.ROOT, check=True)
-    yield
-    if not was_up:
-        lab("down")
 
 
 def until(holds: Callable[[], bool], what: str, within_s: float = 120) -> float:
@@ -49,7 +35,7 @@ def has_carrier(link: str) -> bool:
 
 
 def test_a_machine_has_a_kernel_cgroups_and_confinement_of_its_own() -> None:
-    machine = {"amd64": "x86_64", "arm64": "aarch64"}[desk.remembered().arch]
+    machine = desk.cpu(desk.remembered().arch)
     for each in (HEAD, WORKER):
         assert on(each, "uname -m").strip() == machine
         assert on(each, "stat -f -c %T /sys/fs/cgroup").strip() == "cgroup2fs"

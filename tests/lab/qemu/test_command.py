@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def test_a_machine_of_an_architecture(arch: str, accelerator: str, first: str) -
     assert " ".join(argv).startswith(first)
     # It ends where it would reboot, and its keeper begins it anew.
     assert "-no-reboot" in argv
-    assert argv[argv.index("-m") + 1] == "2048M" and argv[argv.index("-smp") + 1] == "2"
+    assert argv[argv.index("-m") + 1] == "5120M" and argv[argv.index("-smp") + 1] == "2"
 
 
 def test_each_link_is_a_device_in_a_slot_of_its_own_and_comes_back_as_the_same() -> None:
@@ -39,6 +40,19 @@ def test_each_link_is_a_device_in_a_slot_of_its_own_and_comes_back_as_the_same()
         assert f"tap,id={each['netdev']},fd={TAPS[each['id']]}" in argv
         assert any(word.startswith(f"pcie-root-port,id={each['bus']},") for word in argv)
         assert each == command.device(Port(NODE, each["id"]))
+
+
+def test_the_head_alone_has_the_disk_to_deploy_from_behind_its_own_and_can_t_write_it() -> None:
+    def stores(node: LabNode) -> list[dict[str, Any]]:
+        argv = command.whole(node, "amd64", "tcg", Path("/k"), TAPS)
+        drives = [word.removeprefix("virtio-blk-pci,drive=") for word in argv if word.startswith("virtio-blk")]
+        found = [json.loads(argv[at + 1]) for at, word in enumerate(argv) if word == "-blockdev"]
+        assert drives == [each["node-name"] for each in found]
+        return found
+
+    own, shared = stores(LabNode(0))
+    assert own["driver"] == "qcow2" and (shared["node-name"], shared["read-only"]) == ("artefacts", True)
+    assert [each["node-name"] for each in stores(LabNode(1))] == ["disk"]
 
 
 def test_no_two_netdevs_have_one_hardware_address() -> None:

@@ -18,7 +18,7 @@ import pytest
 from tests.lab import __main__ as verbs
 from tests.lab import cgroup, network, node, rootfs
 from tests.lab.desk import OWN, Desk
-from tests.lab.qemu import command, image, initramfs, machine, qmp, taps
+from tests.lab.qemu import artefacts, command, image, initramfs, machine, qmp, taps, units
 from tests.lab.settings import LINKS, LabNode
 from tests.lab.shell import LabError
 from tests.lab.world import NODES, World
@@ -187,10 +187,10 @@ def test_without_qemu_nothing_is_begun(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("free", "available", "is_made", "said"),
     [
-        (6.0, 9.0, False, "has 6.0 GiB free, and 2 machines .* may write 7: make room, or set TANDEM_LAB_DIR"),
-        (3.9, 9.0, True, "has 3.9 GiB free, and 2 machines .* may write 4: make room"),
-        (8.0, 3.5, True, "2 machines want 4 GiB of memory, and 3.5 are available: fewer NODES"),
-        (4.0, 4.0, True, ""),
+        (19.0, 12.0, False, "has 19.0 GiB free, and 2 machines .* may write 20: make room, or set TANDEM_LAB_DIR"),
+        (9.9, 12.0, True, "has 9.9 GiB free, and 2 machines .* may write 10: make room"),
+        (20.0, 9.5, True, "2 machines want 10 GiB of memory, and 9.5 are available: fewer NODES"),
+        (10.0, 10.0, True, ""),
     ],
 )
 def test_without_room_on_the_disk_or_in_memory_nothing_is_begun(
@@ -225,6 +225,51 @@ def test_an_image_that_breaks_off_leaves_none(tmp_path: Path, monkeypatch: pytes
     made = image.ensure(DESK)
     assert made.kernel.read_text() == "kernel" and made.initramfs.read_bytes() == b"first"
     assert sorted(tmp_path.iterdir()) == sorted([root, made.folder])
+
+
+def test_the_disk_to_deploy_from_is_made_anew_when_something_has_come_or_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = tmp_path / "artefacts"
+    (images / "hub").mkdir(parents=True)
+    monkeypatch.setattr(artefacts, "ARTEFACTS", images)
+    monkeypatch.setattr(artefacts, "DISK", tmp_path / "artefacts.ext4")
+    assert not artefacts.is_whole()
+
+    def make() -> None:
+        artefacts.DISK.write_text("disk")
+        later = time.time() + 1
+        os.utime(artefacts.DISK, (later, later))
+        assert artefacts.is_whole()
+
+    def pass_on(path: Path) -> None:
+        """What is written now is newer than the disk."""
+        later = time.time() + 2
+        os.utime(path, (later, later))
+
+    make()
+    (images / "hub/model").write_text("model")
+    pass_on(images / "hub/model")
+    assert not artefacts.is_whole()
+    (images / "hub/model").unlink()
+    make()
+    pass_on(images / "hub")
+    assert not artefacts.is_whole()
+
+
+def test_the_head_mounts_what_it_deploys_from_and_only_an_emulated_canary_is_patient(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.lab.settings.NODES", tmp_path)
+    head, other = NODES[:2]
+    units.write(head, is_emulated=False)
+    units.write(other, is_emulated=True)
+    assert (head.root / "etc/fstab").read_text() == "LABEL=artefacts /srv/tandem-lab ext4 ro,nofail 0 0\n"
+    assert not (other.root / "etc/fstab").exists()
+    drop_in = "etc/systemd/system/tandem-canary.service.d/emulated.conf"
+    assert not (head.root / drop_in).exists()
+    place = (other.root / drop_in).read_text().strip().partition("PYTHONPATH=/")[2]
+    assert "/etc/tandem/canary" in (other.root / place / "sitecustomize.py").read_text()
 
 
 def test_a_machine_whose_image_is_another_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

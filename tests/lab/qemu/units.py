@@ -1,12 +1,13 @@
-"""The lab's own files on a machine: names of its netdevs, and RDMA devices on its rails."""
+"""The lab's own files on a machine: names of its netdevs, RDMA devices on its rails, and what its head mounts."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from operations.paths import CANARY, folder_of
 from tests.lab.cables import Port
-from tests.lab.qemu import command
-from tests.lab.settings import LINKS, LabNode
+from tests.lab.qemu import artefacts, command, patience
+from tests.lab.settings import ARTEFACTS_ON_HEAD, LINKS, LabNode
 
 #: A ConnectX-7's RDMA devices by its netdevs' names, as a Spark has them.
 RDMA = {
@@ -17,7 +18,7 @@ RDMA = {
 }
 
 
-def write(node: LabNode) -> None:
+def write(node: LabNode, *, is_emulated: bool) -> None:
     """Into `node.root`, from where they get onto its disk."""
     places = node.root / "etc/systemd"
     for folder in ("network", "system"):
@@ -27,6 +28,11 @@ def write(node: LabNode) -> None:
         (places / f"network/70-lab-{link}.link").write_text(named)
     for link, device in RDMA.items():
         _write_rdma(places / "system", LINKS[link], device)
+    if node.index == 0:
+        mount = f"LABEL={artefacts.LABEL} {ARTEFACTS_ON_HEAD} ext4 ro,nofail 0 0\n"
+        (node.root / "etc/fstab").write_text(mount)
+    if is_emulated:
+        _write_patience(node.root)
 
 
 def _write_rdma(units: Path, netdev: str, device: str) -> None:
@@ -44,3 +50,16 @@ def _write_rdma(units: Path, netdev: str, device: str) -> None:
     link = wanted / f"lab-{device}.service"
     link.unlink(missing_ok=True)
     link.symlink_to(f"../lab-{device}.service")
+
+
+def _write_patience(root: Path) -> None:
+    """The canary takes its times from Tandem's files, which nobody else may change: Python reads this before them."""
+    library = "usr/local/lib/tandem-lab"
+    drop_in = root / f"etc/systemd/system/{CANARY}.service.d/emulated.conf"
+    files = {
+        root / library / "sitecustomize.py": patience.of_canary(folder_of(CANARY)),
+        drop_in: f"[Service]\nEnvironment=PYTHONPATH=/{library}\n",
+    }
+    for file, content in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)

@@ -1,0 +1,110 @@
+"""What was seen of virtual machines, kept in docs/machines.json and shown in docs/machines.md."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+
+from tests.chaos import markdown, results
+from tests.chaos.machines.faults import FAULTS, REBOOT
+from tests.chaos.machines.scene import TOPOLOGY
+from tests.chaos.row import Row
+from tests.lab.cluster import ROOT
+from tests.lab.desk import ARCHITECTURES
+
+PATH, PAGE = ROOT / "docs/machines.json", ROOT / "docs/machines.md"
+#: Facts of a deploy by the names that they are kept under.
+FACTS = {
+    "kernel": "kernel, architecture",
+    "runs": "how it runs",
+    "groups": "control groups",
+    "apparmor": "AppArmor",
+    "rdma": "`rdma link` on the worker",
+    "first_chat": "first deploy, to a chat that is answered",
+    "second": "second deploy",
+    "code": "seen with",
+}
+HEAD = """# Virtual machines
+
+What `make test-machines` saw: two machines of qemu with a kernel of their own, on one machine with two cores and no
+GPU. The deploy is whole. Each node has Debian's llama-server as its engine, HAProxy and two LiteLLM before it, and the
+guard, the canary and the firewall beside it. Images are of the machines' architecture. Each run writes what it has seen
+into `machines.json` beside this page, and into this page.
+
+**What that leaves out**: a cluster. llama-server is one engine on one node, and vLLM is too slow where its processor is
+emulated. So no ranks meet here, and only the doctor's measure goes over RDMA. Hosts in namespaces have the clusters
+([the fault matrix](faults.md)), and [neither lab](first-hour.md#what-of-a-spark-is-still-not-met) has a GPU.
+
+Emulated machines are ten to twenty times as slow as a real one, so no time here is a Spark's. A deploy waits ten times
+as long there for a login and for LiteLLM, and so does the canary before it kills LiteLLM or HAProxy.
+"""
+ROWS = """
+Two streaming clients ask the head's proxy meanwhile. The columns are those of [the fault matrix](faults.md).
+"""
+
+
+@dataclass
+class Kept:
+    """`machines`: by architecture, facts of a deploy by FACTS, and what the doctor said of RDMA."""
+
+    machines: dict[str, dict[str, str]] = field(default_factory=dict)
+    rows: list[Row] = field(default_factory=list)
+
+
+def read() -> Kept:
+    """What earlier runs have seen."""
+    if not PATH.exists():
+        return Kept()
+    kept = json.loads(PATH.read_text())
+    return Kept(kept["machines"], [Row(**row) for row in kept["rows"]])
+
+
+def tell(arch: str, **facts: str) -> None:
+    """Keep facts of a deploy, in place of those of before."""
+    kept = read()
+    kept.machines[arch] = {**kept.machines.get(arch, {}), **facts}
+    _write(kept)
+
+
+def keep(row: Row) -> None:
+    """Keep a row, in place of what was seen of the same fault before."""
+    kept = read()
+    faults = [(scene(arch), fault.name) for arch in ARCHITECTURES.values() for fault in FAULTS]
+    _write(Kept(kept.machines, markdown.ordered([*kept.rows, row], faults)))
+
+
+def scene(arch: str) -> str:
+    """The name of an architecture's rows."""
+    return f"{TOPOLOGY}/{arch}"
+
+
+def page(kept: Kept) -> str:
+    """All of it."""
+    seen = [arch for arch in ARCHITECTURES.values() if arch in kept.machines]
+    parts = [HEAD]
+    if seen:
+        parts += ["## The deploy\n", f"| | {' | '.join(seen)} |", "|---" * (len(seen) + 1) + "|"]
+        told = {name: [kept.machines[arch].get(name, "") for arch in seen] for name in FACTS}
+        parts += [f"| {FACTS[name]} | {' | '.join(each)} |" for name, each in told.items()]
+        parts.append(f"| {REBOOT}, until it serves | {' | '.join(_reboot(kept, arch) for arch in seen)} |")
+    for arch in seen:
+        if doctor := kept.machines[arch].get("doctor"):
+            parts.append(f"\n## What the doctor says of RDMA, {arch}\n\n```text\n{doctor}\n```")
+    for arch in seen:
+        if rows := [row for row in kept.rows if row.scene == scene(arch)]:
+            parts += [f"\n## Faults, {arch}\n{ROWS}", *markdown.table(rows)]
+            good = sum(row.is_good for row in rows)
+            parts.append(f"\n{len(rows)} rows of {len(FAULTS)}, {good} as expected.")
+    if missing := [arch for arch in ARCHITECTURES.values() if arch not in seen]:
+        parts.append(f"\nNot run for this page: {' and '.join(missing)}.")
+    return "\n".join(parts) + "\n"
+
+
+def _reboot(kept: Kept, arch: str) -> str:
+    found = (row for row in kept.rows if (row.scene, row.fault) == (scene(arch), REBOOT))
+    return next((f"{row.serves_again_s:.0f} s" for row in found), "")
+
+
+def _write(kept: Kept) -> None:
+    results.write(PATH, json.dumps(asdict(kept), indent=1) + "\n")
+    results.write(PAGE, page(kept))

@@ -1,0 +1,25 @@
+"""Machines for the tests: booted when they are not up, and taken away again when they were not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lab import cgroup, cluster
+from tests.lab.settings import MACHINES, known_nodes
+
+
+@pytest.fixture(scope="module")
+def booted() -> Iterator[None]:
+    """Two machines on a cable."""
+    if MACHINES != "vm" or os.geteuid():
+        pytest.fail("virtual machines are booted by root with MACHINES=vm: `make test-machines`")
+    was_up = bool(known_nodes()) and all(cgroup.is_running(each) for each in known_nodes())
+    subprocess.run([sys.executable, "-m", "tests.lab", "up"], cwd=cluster.ROOT, check=True)
+    yield
+    if not was_up:
+        cluster.lab("down")

@@ -1,0 +1,28 @@
+"""Limits of time for machines that are emulated, ten to twenty times as slow as this one: one missed says nothing."""
+
+from __future__ import annotations
+
+TIMES = 10
+_OF_CANARY = """import sys
+
+sys.path.insert(0, "{folder}")
+import inner
+import proxy
+
+for module in (inner, proxy):
+    vars(module).update({{name: {times} * each for name, each in vars(module).items() if name.endswith("_S")}})
+"""
+
+
+def of_canary(folder: str) -> str:
+    """Python that makes the canary's times over LiteLLM and HAProxy longer, where it is the program of `folder`."""
+    return _OF_CANARY.format(folder=folder, times=TIMES)
+
+
+def take() -> None:
+    """From now on the deploys of this process have it: for a login, and for LiteLLM's start."""
+    # Not at the top: they are for a run of pyinfra alone.
+    from operations.runner import reach, readiness
+
+    reach.ENTER_S *= TIMES
+    readiness.PROXY_S *= TIMES

@@ -1,0 +1,146 @@
+"""The deploy, whole, on two virtual machines, and faults that want a kernel of their own under clients that count.
+
+`make test-machines` runs it. The tests follow each other on the same machines. What they see is in docs/machines.md.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from operations.paths import ENGINE, PROXY, SLICE, run_folder
+from tests.chaos import results
+from tests.chaos.__main__ import attempt
+from tests.chaos.fault import Fault
+from tests.chaos.machines import page
+from tests.chaos.machines.faults import FAULTS
+from tests.chaos.machines.scene import INVENTORY, Machines
+from tests.lab import cluster, desk, guarding
+from tests.lab.cluster import HEAD, WORKER, doctor, on
+from tests.lab.qemu import accelerator, command
+from tests.lab.qemu.units import RDMA
+from tests.lab.scan import open_ports
+from tests.support.waiting import until
+
+# A deploy takes a quarter of an hour where it is emulated.
+pytestmark = [pytest.mark.lab, pytest.mark.machines, pytest.mark.timeout(3 * 3600)]
+#: Of the worker's first rail.
+DEVICE = RDMA["rail0"]
+#: A plan whose ranks want RDMA: what is deployed uses none.
+WANTS_RDMA = "topology=cluster recipe=gpt-oss-120b-mxfp4"
+#: Ports of nobody's, for a program in the engine's control group and for one beside it.
+INSIDE, BESIDE = 9901, 9902
+PATIENCE_S = 300.0
+
+
+def minutes_since(start: float) -> str:
+    return f"{(time.monotonic() - start) / 60:.1f} minutes"
+
+
+@pytest.fixture(scope="module")
+def scene(booted: None) -> Machines:
+    """Machines that serve: deployed, and asked for a first chat."""
+    arch, start = desk.remembered().arch, time.monotonic()
+    scene = Machines.here()
+    is_first = not cluster.containers(HEAD)
+    done = scene.deploy()
+    assert done.code == 0, done.text[-5000:]
+    assert cluster.complete(scene.endpoint()) == 8
+    page.tell(arch, code=results.code(without=()), **({"first_chat": minutes_since(start)} if is_first else {}))
+    scene.look()
+    return scene
+
+
+def test_both_nodes_serve_confined_on_cgroup_v2_alone(scene: Machines) -> None:
+    arch = scene.variant
+    assert cluster.containers(HEAD) == cluster.containers(WORKER) == cluster.SERVING
+    kernel = on(WORKER, "uname -rm").strip()
+    assert kernel.endswith(desk.cpu(arch))
+    image = f"$(docker inspect --format '{{{{.Image}}}}' {PROXY})"
+    assert on(WORKER, f"docker image inspect --format '{{{{.Architecture}}}}' {image}").strip() == arch
+    groups = on(WORKER, "stat -f -c %T /sys/fs/cgroup").strip()
+    assert groups == "cgroup2fs" and not on(WORKER, "findmnt --types cgroup", check=False)
+    profile = on(WORKER, f"docker inspect --format '{{{{.AppArmorProfile}}}}' {ENGINE}").strip()
+    assert profile == "docker-default"
+    enforced = on(WORKER, "aa-status --enforced").strip()
+    links = [" ".join(line.split()[1:]) for line in on(WORKER, "rdma link").splitlines()]
+    assert len(links) == len(RDMA)
+    how = "emulated (TCG)" if accelerator.is_emulated(arch) else "KVM"
+    page.tell(
+        arch,
+        kernel=kernel,
+        runs=f"{how}, {command.CORES} cores and {command.MEMORY_MIB} MiB each",
+        groups=f"{groups} alone",
+        apparmor=f"{enforced} profiles in force, {profile} around the engine",
+        rdma="; ".join(links),
+    )
+
+
+def test_a_second_deploy_changes_nothing(scene: Machines) -> None:
+    start = time.monotonic()
+    again = scene.deploy()
+    assert (again.code, again.changes) == (0, 0), again.text[-5000:]
+    page.tell(scene.variant, second=f"{minutes_since(start)}, no changes")
+
+
+def test_the_doctor_measures_rdma_and_finds_a_device_that_is_gone(scene: Machines) -> None:
+    _, told, _ = doctor(inventory=INVENTORY)
+    measured = [" ".join(line.split()) for line in told.splitlines() if "RDMA" in line]
+    assert measured, told
+    on(WORKER, f"rdma link delete {DEVICE}")
+    try:
+        code, _, bad = doctor("NET=0", inventory=INVENTORY, knobs=WANTS_RDMA)
+    finally:
+        on(WORKER, f"systemctl restart lab-{DEVICE}")
+    gone = [row for row in bad if "rdma-no-device" in row]
+    assert code != 0 and len(gone) == 1 and WORKER.name in gone[0], bad
+    _, _, bad = doctor("NET=0", inventory=INVENTORY, knobs=WANTS_RDMA)
+    assert not any("rdma-no-device" in row for row in bad), bad
+    page.tell(
+        scene.variant, doctor="\n".join([*measured, "", f"$ rdma link delete {DEVICE}    # on {WORKER.name}", *gone])
+    )
+
+
+def test_the_guard_ends_a_container_through_cgroup_kill(scene: Machines) -> None:
+    container_id = f"{run_folder(ENGINE)}.cid"
+    before = on(WORKER, f"cat {container_id}")
+    group = f"/sys/fs/cgroup/{SLICE}/docker-{before.strip()}.scope"
+    assert on(WORKER, f"cat {group}/cgroup.procs").split()
+    assert guarding.kill(WORKER, container_id)
+    until(lambda: on(WORKER, f"cat {container_id}", check=False) not in ("", before), PATIENCE_S, 1.0)
+    scene.wait_until_all_answer(time.monotonic(), scene.PATIENCE_S)
+
+
+def test_the_firewall_knows_an_engine_s_sockets_by_their_control_group(scene: Machines) -> None:
+    ports = {INSIDE: SLICE, BESIDE: "system.slice"}
+    for port, group in ports.items():
+        run = f"systemd-run --quiet --collect --unit=lab-{port} --slice={group}"
+        on(WORKER, f"{run} python3 -m http.server --bind 0.0.0.0 {port}")
+    try:
+        for port in ports:
+            # On the node itself each is to be had.
+            until(partial(on, WORKER, f"curl -sf 127.0.0.1:{port}", check=False), PATIENCE_S, 1.0)
+        before = dropped()
+        assert open_ports(WORKER.address, list(ports), silent_s=20) == {BESIDE}
+        assert dropped() > before
+    finally:
+        on(WORKER, f"systemctl stop {' '.join(f'lab-{port}' for port in ports)}", check=False)
+
+
+def dropped() -> int:
+    """Packets for sockets of the engine's group that the worker's firewall has dropped."""
+    found = re.search(r"packets (\d+)", on(WORKER, "nft list counter inet tandem engine"))
+    assert found
+    return int(found[1])
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_under_load(scene: Machines, fault: Fault) -> None:
+    """Requests sent and lost, seconds until it serves; a deploy behind it, and one more that changes nothing."""
+    seen = replace(attempt(scene, fault), code=results.code(without=()))
+    page.keep(seen)
+    assert not seen.problems, seen.problems

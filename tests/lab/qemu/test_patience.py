@@ -1,0 +1,38 @@
+"""What is longer where machines are emulated."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from operations.runner import reach, readiness
+from tests.lab.qemu import patience
+
+ROOT = Path(__file__).parents[3]
+CANARY = ROOT / "files/canary"
+SAYS = "import inner, proxy; print(inner.START_S, inner.COMPUTING_S, inner.ASK_S, proxy.SILENCE_S)"
+
+
+def canary_says(**environment: str) -> list[float]:
+    """Times of the canary's as its program has them, `speaking.py` beside it."""
+    shared = f"{ROOT}/operations/node/door"
+    path = os.pathsep.join([*filter(None, [environment.pop("PYTHONPATH", "")]), str(CANARY), shared])
+    argv = [sys.executable, "-B", "-c", SAYS]
+    done = subprocess.run(argv, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True)
+    return [float(word) for word in done.stdout.split()]
+
+
+def test_the_canary_s_times_are_longer_by_a_file_that_is_not_tandem_s(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(patience.of_canary(str(CANARY)))
+    assert canary_says(PYTHONPATH=str(tmp_path)) == [patience.TIMES * each for each in canary_says()]
+
+
+def test_a_deploy_waits_longer() -> None:
+    before = reach.ENTER_S, readiness.PROXY_S
+    try:
+        patience.take()
+        assert (reach.ENTER_S, readiness.PROXY_S) == (200, 1200)
+    finally:
+        reach.ENTER_S, readiness.PROXY_S = before
