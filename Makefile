@@ -162,7 +162,7 @@ test-other-kind: lab-packages $(VENV)/.dev ## the topologies on Debian 13, Netwo
 
 test-machines: export MACHINES = vm
 test-machines: lab-up ## virtual machines (root): kernel, cgroups, RDMA, netdevs that go; then the deploy, whole, and faults under load: docs/machines.md (ARCH=amd64|arm64)
-	@$(BIN)/pytest -m machines --durations=12 tests/lab/qemu
+	@$(BIN)/pytest -m machines --durations=12 tests/lab/qemu tests/chaos/machines
 
 test-long: lab-packages $(VENV)/.dev ## what is too long for `make test`: renewals in turn, a Hub with a token, keys with a node away, `make bench` on the lab, all ports in each topology, TLS, the virtual address, the fallback, pipeline stages over four hosts and a ring of three, pairs side by side, some recipes (root), takes the lab down; and many random inputs
 	@$(BIN)/pytest -m long --durations=12 tests/e2e
