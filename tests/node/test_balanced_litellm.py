@@ -48,6 +48,13 @@ class EngineDouble:
         self.process = subprocess.Popen(argv, cwd=doors.ROOT)
         until_it_listens(self.port, SOON_S)
 
+    def go_on(self) -> None:
+        """Whatever a test that failed has left: dead, or stopped."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+        else:
+            self.start()
+
     def kill(self) -> None:
         """As by the memory guard: connections break, further ones are refused."""
         self.process.kill()
@@ -128,12 +135,10 @@ def litellm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setup]:
 def setup(litellm: Setup) -> Iterator[Setup]:
     """Both engines are there, and count for LiteLLM, before the test; nothing is counted after it."""
     for engine in litellm.engines:
-        if engine.process.poll() is not None:
-            engine.start()
+        engine.go_on()
     yield litellm
     for engine in litellm.engines:
-        if engine.process.poll() is not None:
-            engine.start()
+        engine.go_on()
     asyncio.run(litellm.until(litellm.quiet))
 
 
