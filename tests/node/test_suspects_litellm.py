@@ -35,8 +35,8 @@ FORMS = {CHAT: "invalid_request_error", "/v1/messages": "error", "/v1/responses"
 class Engines:
     """Doubles that die, and the door before them."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.ports = folder, [free_port() for _ in range(ENGINES)]
+    def __init__(self, folder: Path, count: int = ENGINES) -> None:
+        self.folder, self.ports = folder, [free_port() for _ in range(count)]
         #: What it would share with another LiteLLM: where it may write.
         self.shared = folder / "balanced" / "used"
         self.running: dict[int, subprocess.Popen[bytes]] = {}
@@ -134,6 +134,21 @@ def test_an_engine_that_says_that_its_core_has_died(engines: Engines) -> None:
     assert engines.deaths() - before == 2
 
 
+def test_the_server_of_one_that_has_died_is_not_asked_again(tmp_path: Path) -> None:
+    """Where it is the only one: what it breaks then is of the same death, which may have had another reason."""
+    with place(tmp_path) as folder:
+        alone = Engines(folder, count=1)
+        try:
+            alone.all_live()
+            assert alone.ask("core poison lingers")[0] == 503
+            assert alone.count("asked poison") == 1
+        finally:
+            alone.door.stop()
+            for each in alone.running.values():
+                each.kill()
+                each.wait()
+
+
 def test_one_that_kills_in_the_midst_of_its_answer_kills_two(engines: Engines) -> None:
     before = engines.deaths()
     status, _, body = engines.ask("slow poison", stream=True)
@@ -144,11 +159,13 @@ def test_one_that_kills_in_the_midst_of_its_answer_kills_two(engines: Engines) -
 
 def test_those_beside_it_go_on_and_are_told_apart_from_it(engines: Engines) -> None:
     before, asked = engines.deaths(), engines.count("asked poison")
+    # Another one in each try: what is remembered of it is remembered for the next.
+    text = f"poison in company {time.monotonic()}"
     with ThreadPoolExecutor(16) as pool:
         streams = [pool.submit(engines.ask, f"well {index}", CHAT, True) for index in range(9)]
         whole = [pool.submit(engines.ask, f"well and whole {index}") for index in range(3)]
         time.sleep(0.6)
-        poison = pool.submit(engines.ask, "poison in company", CHAT, True)
+        poison = pool.submit(engines.ask, text, CHAT, True)
         assert poison.result()[0] == 422
         answers = [each.result() for each in streams]
         assert [(status, text_of(body)) for status, _, body in answers] == [(200, DIGITS)] * 9
@@ -157,7 +174,7 @@ def test_those_beside_it_go_on_and_are_told_apart_from_it(engines: Engines) -> N
         engines.all_live()
         # A client's own retry, and what it was beside, asked once more.
         again = [pool.submit(engines.ask, f"well {index}", CHAT, True) for index in range(9)]
-        assert engines.ask("poison in company", CHAT, True)[0] == 422
+        assert engines.ask(text, CHAT, True)[0] == 422
         assert [each.result()[0] for each in again] == [200] * 9
     assert engines.deaths() - before == 2
 
