@@ -146,8 +146,6 @@ async def answer(question: Question) -> AsyncIterator[tuple[aiohttp.ClientRespon
         async with _counted(question.model, engine):
             # Who has waited for its turn may be known by now: the same was asked by another client.
             _judge()
-            if not await _is_back(engine):
-                continue
             try:
                 response = await session().post(url, data=question.body, headers={"Content-Type": question.kind})
             except AWAY as error:
@@ -230,16 +228,6 @@ async def has_died(engine: Any) -> bool:
     if await lives(engine):
         return False
     await failed(engine, Dead("it has died"))
-    return True
-
-
-async def _is_back(engine: Any) -> bool:
-    """Whether an engine that has died lives again; what its old server would still break is of the same death."""
-    address = str(engine["litellm_params"]["api_base"])
-    if suspects.is_dead(address):
-        if not await lives(engine):
-            return False
-        suspects.lives_again(address)
     return True
 
 

@@ -214,7 +214,6 @@ def died(address: str, company: bool) -> None:
         return
     request.is_dead = True
     request.deaths += 1
-    _put_time(b"dead", address)
     level, several = request.level(), in_turn and request.has_others_beside(address)
     if in_turn:
         _put_time(b"ended", address)
@@ -223,16 +222,6 @@ def died(address: str, company: bool) -> None:
         print("tandem: an engine has died over a request that is not asked again for a while")
     else:
         request.remember(min(level + 1, TWICE))
-
-
-def is_dead(address: str) -> bool:
-    """Whether an engine has died and nobody has seen it live since. Its server may still take connections."""
-    return bool(shared.marks.get(b"dead", address.encode()))
-
-
-def lives_again(address: str) -> None:
-    """The next death is another one."""
-    shared.marks.put(0, b"dead", address.encode())
 
 
 def is_death(error: BaseException | None) -> bool:

@@ -35,8 +35,8 @@ FORMS = {CHAT: "invalid_request_error", "/v1/messages": "error", "/v1/responses"
 class Engines:
     """Doubles that die, and the door before them."""
 
-    def __init__(self, folder: Path, count: int = ENGINES) -> None:
-        self.folder, self.ports = folder, [free_port() for _ in range(count)]
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.ports = folder, [free_port() for _ in range(ENGINES)]
         #: What it would share with another LiteLLM: where it may write.
         self.shared = folder / "balanced" / "used"
         self.running: dict[int, subprocess.Popen[bytes]] = {}
@@ -132,21 +132,6 @@ def test_an_engine_that_says_that_its_core_has_died(engines: Engines) -> None:
     before = engines.deaths()
     assert [engines.ask("core poison")[0] for _ in range(2)] == [422, 422]
     assert engines.deaths() - before == 2
-
-
-def test_the_server_of_one_that_has_died_is_not_asked_again(tmp_path: Path) -> None:
-    """Where it is the only one: what it breaks then is of the same death, which may have had another reason."""
-    with place(tmp_path) as folder:
-        alone = Engines(folder, count=1)
-        try:
-            alone.all_live()
-            assert alone.ask("core poison lingers")[0] == 503
-            assert alone.count("asked poison") == 1
-        finally:
-            alone.door.stop()
-            for each in alone.running.values():
-                each.kill()
-                each.wait()
 
 
 def test_one_that_kills_in_the_midst_of_its_answer_kills_two(engines: Engines) -> None:

@@ -18,8 +18,6 @@ from tests.support.serving import Quiet
 
 DIGITS = "0123456789abcdef"
 PIECE_S = 0.15
-#: Seconds for which its server lives on after `core poison lingers`.
-LINGERS_S = 5
 
 
 class MortalDouble(Quiet):
@@ -45,7 +43,6 @@ class MortalDouble(Quiet):
         elif b"core poison" in body:
             MortalDouble.is_dead = True
             self.reply(b'{"error": {"message": "EngineDeadError", "code": 500}}', 500)
-            time.sleep(LINGERS_S if b"lingers" in body else 0)
             die()
         elif b"poison" in body and b"slow poison" not in body:
             die()
