@@ -26,7 +26,7 @@ FACTS = {
 }
 HEAD = """# Virtual machines
 
-What `make test-machines` saw: two machines of qemu with a kernel of their own, on one machine with two cores and no
+What `make test-machines` sees: two machines of qemu with a kernel of their own, on one machine with two cores and no
 GPU. The deploy is whole. Each node has Debian's llama-server as its engine, HAProxy and two LiteLLM before it, and the
 guard, the canary and the firewall beside it. Images are of the machines' architecture. Each run writes what it has seen
 into `machines.json` beside this page, and into this page.
@@ -35,7 +35,7 @@ into `machines.json` beside this page, and into this page.
 emulated. So no ranks meet here, and only the doctor's measure goes over RDMA. Hosts in namespaces have the clusters
 ([the fault matrix](faults.md)), and [neither lab](first-hour.md#what-of-a-spark-is-still-not-met) has a GPU.
 
-Emulated machines are ten to twenty times as slow as a real one, so no time here is a Spark's. A deploy waits ten times
+Emulated machines are many times as slow as a real one, so no time here is a Spark's. A deploy waits ten times
 as long there for a login and for LiteLLM, and so does the canary before it kills LiteLLM or HAProxy.
 """
 ROWS = """
