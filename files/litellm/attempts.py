@@ -146,6 +146,8 @@ async def answer(question: Question) -> AsyncIterator[tuple[aiohttp.ClientRespon
         async with _counted(question.model, engine):
             # Who has waited for its turn may be known by now: the same was asked by another client.
             _judge()
+            if await stays_dead(engine):
+                continue
             try:
                 response = await session().post(url, data=question.body, headers={"Content-Type": question.kind})
             except AWAY as error:
@@ -218,6 +220,7 @@ async def failed(engine: Any, error: BaseException) -> None:
     _leave(engine, error)
     comes_back.gone(address, partial(lives, engine))
     if broke and (isinstance(error, Dead) or not await lives(engine)):
+        comes_back.is_now_gone(address)
         suspects.died(address, company)
 
 
@@ -228,6 +231,21 @@ async def has_died(engine: Any) -> bool:
     if await lives(engine):
         return False
     await failed(engine, Dead("it has died"))
+    return True
+
+
+async def stays_dead(engine: Any) -> bool:
+    """Whether an engine that has died is still the same; then it is left alone. Its server takes requests for some
+    seconds more: what breaks with those has ended no engine.
+    """
+    address = str(engine["litellm_params"]["api_base"])
+    if not comes_back.is_gone(address):
+        return False
+    if await lives(engine):
+        # A LiteLLM that has started since then looks, too.
+        comes_back.gone(address, partial(lives, engine))
+        return False
+    await failed(engine, Broken("it has died"))
     return True
 
 

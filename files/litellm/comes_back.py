@@ -34,15 +34,25 @@ def gone(address: str, lives: Callable[[], Awaitable[bool]]) -> None:
         _watched[address] = asyncio.get_running_loop().create_task(_watch(address, lives))
 
 
+def is_gone(address: str) -> bool:
+    """Whether an engine has failed, and nobody has seen it live since."""
+    return _since(address) is not None
+
+
+def is_now_gone(address: str) -> None:
+    """An engine does not live: all that look know it from now on."""
+    if not is_gone(address):
+        shared.marks.put(int(time.monotonic() * 1000), b"gone", address.encode())
+
+
 async def _watch(address: str, lives: Callable[[], Awaitable[bool]]) -> None:
     was_gone = False
     try:
         while not await lives():
             was_gone = True
+            is_now_gone(address)
             since = _since(address)
-            if since is None:
-                shared.marks.put(int(time.monotonic() * 1000), b"gone", address.encode())
-            elif time.monotonic() - since > LEFT_S:
+            if since is not None and time.monotonic() - since > LEFT_S:
                 shared.marks.put(0, b"gone", address.encode())
                 return
             await asyncio.sleep(LOOK_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,6 +49,8 @@ class Client:
 
     def __init__(self, at: dict[str, str]) -> None:
         self.model = at["OPENAI_MODEL"]
+        # A body of its own: what the door remembers of one row's is nothing to the next one.
+        self._user = uuid.uuid4().hex
         self._client = openai.OpenAI(
             base_url=at["OPENAI_BASE_URL"], api_key=at["OPENAI_API_KEY"], max_retries=0, timeout=PATIENCE_S
         )
@@ -59,6 +62,7 @@ class Client:
             messages=[{"role": "user", "content": question}],
             max_tokens=tokens,
             temperature=0,
+            user=self._user,
             stream=True,
             stream_options={"include_usage": True},
         )

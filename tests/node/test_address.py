@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -163,6 +164,14 @@ def test_keepalived_has_all_that_it_wants_of_its_container(network: Network) -> 
         # A higher priority it may not have here: where the tests have no time of the real-time kind to give.
         for word in ("Couldn't", "disabl", "Cannot open", "Unable"):
             assert word.lower() not in host.log().lower(), host.log()
+
+
+def test_the_kernel_leaves_it_time_to_read_its_configuration(network: Network) -> None:
+    """Of the real-time kind it is killed for what it computes without a pause, and both have the address by then."""
+    for host in network.hosts:
+        pid = re.findall(r"Starting VRRP child process, pid=(\d+)", host.log())[-1]
+        (line,) = (each for each in Path(f"/proc/{pid}/limits").read_text().splitlines() if "realtime timeout" in each)
+        assert int(line.split()[4]) >= 1_000_000, line
 
 
 def test_a_head_alone_has_it_and_says_nothing_to_the_network(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from operations.paths import PROXY_USER
+from operations.plan.services import litellm
 from tests.bench.routing import doors
 from tests.node.confined import IS_ROOT, contained, place
 from tests.node.doubles.mortal_double import DIGITS
@@ -35,8 +36,8 @@ FORMS = {CHAT: "invalid_request_error", "/v1/messages": "error", "/v1/responses"
 class Engines:
     """Doubles that die, and the door before them."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.ports = folder, [free_port() for _ in range(ENGINES)]
+    def __init__(self, folder: Path, count: int = ENGINES) -> None:
+        self.folder, self.ports = folder, [free_port() for _ in range(count)]
         #: What it would share with another LiteLLM: where it may write.
         self.shared = folder / "balanced" / "used"
         self.running: dict[int, subprocess.Popen[bytes]] = {}
@@ -72,6 +73,12 @@ class Engines:
         what: dict[str, Any] = {"input": text} if path == "/v1/responses" else {"messages": messages, "max_tokens": 90}
         return request(self.door.url, "POST", path, self.door.key, {"model": "double", "stream": stream, **what})
 
+    def stop(self) -> None:
+        self.door.stop()
+        for each in self.running.values():
+            each.kill()
+            each.wait()
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
@@ -79,10 +86,17 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
         patch.setenv("TANDEM_ALIVE_S", "0.5")
         engines = Engines(folder)
         yield engines
-        engines.door.stop()
-        for each in engines.running.values():
-            each.kill()
-            each.wait()
+        engines.stop()
+
+
+@pytest.fixture
+def few(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Engines]:
+    """As many as a test says."""
+    with place(tmp_path) as folder:
+        engines = Engines(folder, request.param)
+        engines.all_live()
+        yield engines
+        engines.stop()
 
 
 @pytest.fixture
@@ -132,6 +146,42 @@ def test_an_engine_that_says_that_its_core_has_died(engines: Engines) -> None:
     before = engines.deaths()
     assert [engines.ask("core poison")[0] for _ in range(2)] == [422, 422]
     assert engines.deaths() - before == 2
+
+
+@pytest.mark.parametrize("few", [1], indirect=True)
+def test_what_a_dying_server_still_breaks_is_no_second_death(few: Engines) -> None:
+    """A cluster has one engine, and its server says for some seconds that its core has died."""
+    with ThreadPoolExecutor(6) as pool:
+        beside = [pool.submit(few.ask, f"well beside it {index}") for index in range(5)]
+        time.sleep(0.5)
+        assert few.ask("core poison that lingers")[0] == 503
+        assert [each.result()[0] for each in beside] == [503] * 5
+        assert few.count("asked poison") == 1
+        few.running[few.ports[0]].wait()
+        few.all_live()
+        # The door looks once a second.
+        time.sleep(3)
+        assert few.ask("core poison that lingers")[0] == 422
+        few.running[few.ports[0]].wait()
+        few.all_live()
+        time.sleep(3)
+        assert [each[0] for each in pool.map(few.ask, (f"well beside it {index}" for index in range(5)))] == [200] * 5
+    assert few.deaths() == 2
+
+
+@pytest.mark.parametrize("few", [2], indirect=True)
+def test_one_that_stays_dead_costs_the_others_nothing(few: Engines) -> None:
+    """Beyond its cooldown, and while its server still takes requests."""
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(few.ask, "well, and alone")
+        time.sleep(1)
+        (port,) = busy(few)
+        few.running[port].kill()
+        few.running[port].wait()
+        assert answer.result()[0] == 200
+    end = time.monotonic() + litellm.COOLDOWN_S + 2
+    while time.monotonic() < end:
+        assert few.ask(f"well {time.monotonic()}", stream=True)[0] == 200
 
 
 def test_one_that_kills_in_the_midst_of_its_answer_kills_two(engines: Engines) -> None:

@@ -1,6 +1,6 @@
 """A double of vLLM that dies: of a request with the word `poison` at once, of `slow poison` in the midst of its answer.
-At `core poison` its server lives on for a moment and says that its core has died. What others ask it answers with
-sixteen digits, and goes on where it is told to.
+At `core poison` its server lives on for a moment and says that its core has died; for some seconds at `core poison that
+lingers`. What others ask it answers with sixteen digits, and goes on where it is told to.
 
 Runs as `python -m tests.node.doubles.mortal_double PORT LOG`: LOG gets a line for each request, and one for each death.
 """
@@ -18,6 +18,8 @@ from tests.support.serving import Quiet
 
 DIGITS = "0123456789abcdef"
 PIECE_S = 0.15
+#: Seconds for which its server outlives its core.
+LINGERS_S = 5.0
 
 
 class MortalDouble(Quiet):
@@ -39,18 +41,27 @@ class MortalDouble(Quiet):
         note(f"asked {'poison' if b'poison' in body else 'well'}")
         time.sleep(PIECE_S)
         if MortalDouble.is_dead:
-            self.reply(b'{"error": {"message": "EngineDeadError", "code": 500}}', 500)
+            self.core_is_dead()
         elif b"core poison" in body:
             MortalDouble.is_dead = True
-            self.reply(b'{"error": {"message": "EngineDeadError", "code": 500}}', 500)
+            self.core_is_dead()
+            time.sleep(LINGERS_S if b"lingers" in body else 0)
             die()
         elif b"poison" in body and b"slow poison" not in body:
             die()
         elif asked.get("stream"):
             self.stream(asked, b"slow poison" in body)
         else:
-            time.sleep(len(DIGITS) * PIECE_S)
+            for _ in DIGITS:
+                time.sleep(PIECE_S)
+                if MortalDouble.is_dead:
+                    self.core_is_dead()
+                    return
             self.reply(json.dumps({"choices": [{"message": {"content": DIGITS}}]}).encode())
+
+    def core_is_dead(self) -> None:
+        """What vLLM's server says to all."""
+        self.reply(b'{"error": {"message": "EngineDeadError", "code": 500}}', 500)
 
     def stream(self, asked: dict[str, Any], dies: bool) -> None:
         """Piece by piece."""
