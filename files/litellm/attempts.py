@@ -144,10 +144,10 @@ async def answer(question: Question) -> AsyncIterator[tuple[aiohttp.ClientRespon
         tried.add(url)
         has_asked()
         async with _counted(question.model, engine):
-            # Who has waited for its turn may be known by now: the same was asked by another client.
-            _judge()
             if await stays_dead(engine):
                 continue
+            # Who has waited for its turn may be known by now: the same was asked by another client.
+            _judge()
             try:
                 response = await session().post(url, data=question.body, headers={"Content-Type": question.kind})
             except AWAY as error:
@@ -236,10 +236,11 @@ async def has_died(engine: Any) -> bool:
 
 async def stays_dead(engine: Any) -> bool:
     """Whether an engine that has died is still the same; then it is left alone. Its server takes requests for some
-    seconds more: what breaks with those has ended no engine.
+    seconds more: what breaks with those has ended no engine. A suspect asks always: of a death that another node's
+    clients have brought nothing is known here.
     """
-    address = str(engine["litellm_params"]["api_base"])
-    if not comes_back.is_gone(address):
+    address, request = str(engine["litellm_params"]["api_base"]), suspects.current.get()
+    if not comes_back.is_gone(address) and not (request and request.level()):
         return False
     if await lives(engine):
         # A LiteLLM that has started since then looks, too.

@@ -107,7 +107,8 @@ def test_solo_is_deployed_with_the_other_node_off(at: dict[str, str]) -> None:
 
 
 def test_a_solo_becomes_replicas_without_a_request_lost_and_they_share_the_work(at: dict[str, str]) -> None:
-    with client.load(at, client.learn(at)) as seen:
+    # Few: two cores start the engines as well.
+    with client.load(at, client.learn(at), clients=4) as seen:
         seen.pause_s = row.PAUSE_S
         switched = deploy(topology="replicas")
     assert switched.code == 0, switched.text

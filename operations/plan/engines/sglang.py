@@ -270,8 +270,10 @@ class SgLang:
         return [[*argv, "--nnodes", str(ranks), "--node-rank", str(node.place), "--dist-init-addr", meeting]]
 
     def environment(self, recipe: Recipe) -> dict[str, str]:
-        """Nothing of its own."""
-        return {}
+        """What is asked for its health answers at once: by itself it makes a token first, behind the batch that it has
+        under way, and the door would take a long prompt for its death (upstream, `health_generate`).
+        """
+        return {"SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION": "0"}
 
     def rank_environment(self, node: Node) -> dict[str, str]:
         """Its address on the fabric."""
