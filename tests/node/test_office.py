@@ -61,9 +61,15 @@ def move(host: Host, address: str) -> None:
 
 
 def holds_alone(network: Network, host: Host, seconds: float = 4) -> None:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        assert [each.name for each in network.hosts if each.has_it()] == [host.name], network.logs()
+    """For so long without a break. Before that both may have it for a moment: a machine under load lets 0.6 s pass
+    between two adverts, and nobody here has time of the real-time kind.
+    """
+    since = time.monotonic()
+    end = since + 5 * seconds
+    while time.monotonic() < since + seconds:
+        assert time.monotonic() < end, network.logs()
+        if [each.name for each in network.hosts if each.has_it()] != [host.name]:
+            since = time.monotonic()
         time.sleep(0.1)
 
 
