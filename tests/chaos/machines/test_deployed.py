@@ -117,10 +117,10 @@ def test_the_guard_ends_a_container_through_cgroup_kill(scene: Machines) -> None
 
 def test_the_firewall_knows_an_engine_s_sockets_by_their_control_group(scene: Machines) -> None:
     ports = {INSIDE: SLICE, BESIDE: "system.slice"}
-    for port, group in ports.items():
-        run = f"systemd-run --quiet --collect --unit=lab-{port} --slice={group}"
-        on(WORKER, f"{run} python3 -m http.server --bind 0.0.0.0 {port}")
     try:
+        for port, group in ports.items():
+            run = f"systemd-run --quiet --collect --unit=lab-{port} --slice={group}"
+            on(WORKER, f"{run} python3 -m http.server --bind 0.0.0.0 {port}")
         for port in ports:
             # On the node itself each is to be had.
             until(partial(on, WORKER, f"curl -sf 127.0.0.1:{port}", check=False), PATIENCE_S, 1.0)

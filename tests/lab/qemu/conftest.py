@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab import cgroup, cluster
+from tests.lab import cgroup, cluster, desk
 from tests.lab.settings import MACHINES, known_nodes
 
 
@@ -19,7 +19,9 @@ def booted() -> Iterator[None]:
     if MACHINES != "vm" or os.geteuid():
         pytest.fail("virtual machines are booted by root with MACHINES=vm: `make test-machines`")
     was_up = bool(known_nodes()) and all(cgroup.is_running(each) for each in known_nodes())
-    subprocess.run([sys.executable, "-m", "tests.lab", "up"], cwd=cluster.ROOT, check=True)
+    # Those that are up stay what they are where nobody says another architecture.
+    environment = {"ARCH": desk.remembered().arch, **os.environ}
+    subprocess.run([sys.executable, "-m", "tests.lab", "up"], cwd=cluster.ROOT, env=environment, check=True)
     yield
     if not was_up:
         cluster.lab("down")

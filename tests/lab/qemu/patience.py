@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import paramiko
+
 TIMES = 10
 _OF_CANARY = """import sys
 
@@ -22,7 +26,23 @@ def of_canary(folder: str) -> str:
 def take() -> None:
     """From now on the deploys of this process have it: for a login, and for LiteLLM's start."""
     # Not at the top: they are for a run of pyinfra alone.
-    from operations.runner import reach, readiness
+    from operations.runner import reach, readiness, successors
 
     reach.ENTER_S *= TIMES
     readiness.PROXY_S *= TIMES
+    successors.START_S *= TIMES
+    # Its default is the one before.
+    successors._is_taken.__defaults__ = (successors.START_S,)
+    _be_patient_with_logins()
+
+
+def _be_patient_with_logins() -> None:
+    """Paramiko's own limits would end one else: for a banner, the keys, and the word about ours."""
+    begin = paramiko.Transport.__init__
+
+    def patient(its: paramiko.Transport, *args: Any, **named: Any) -> None:
+        begin(its, *args, **named)
+        for limit in ("banner_timeout", "handshake_timeout", "auth_timeout"):
+            setattr(its, limit, TIMES * getattr(its, limit))
+
+    paramiko.Transport.__init__ = patient  # type: ignore[assignment,method-assign]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
-from operations.runner import reach, readiness
+import paramiko
+import pytest
+
+from operations.runner import reach, readiness, successors
 from tests.lab.qemu import patience
 
 ROOT = Path(__file__).parents[3]
@@ -29,10 +33,15 @@ def test_the_canary_s_times_are_longer_by_a_file_that_is_not_tandem_s(tmp_path: 
     assert canary_says(PYTHONPATH=str(tmp_path)) == [patience.TIMES * each for each in canary_says()]
 
 
-def test_a_deploy_waits_longer() -> None:
-    before = reach.ENTER_S, readiness.PROXY_S
-    try:
-        patience.take()
-        assert (reach.ENTER_S, readiness.PROXY_S) == (200, 1200)
-    finally:
-        reach.ENTER_S, readiness.PROXY_S = before
+def test_a_deploy_waits_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = ((reach, "ENTER_S"), (readiness, "PROXY_S"), (successors, "START_S"))
+    for of, name in (*limits, (successors._is_taken, "__defaults__"), (paramiko.Transport, "__init__")):
+        # It is put back.
+        monkeypatch.setattr(of, name, getattr(of, name))
+    patience.take()
+    assert [getattr(module, name) for module, name in limits] == [200, 1200, 1200]
+    assert successors._is_taken.__defaults__ == (1200,)
+    one, other = socket.socketpair()
+    with one, other:
+        login = paramiko.Transport(one)
+        assert (login.banner_timeout, login.handshake_timeout, login.auth_timeout) == (150, 150, 300)
