@@ -236,11 +236,10 @@ async def has_died(engine: Any) -> bool:
 
 async def stays_dead(engine: Any) -> bool:
     """Whether an engine that has died is still the same; then it is left alone. Its server takes requests for some
-    seconds more: what breaks with those has ended no engine. A suspect asks always: of a death that another node's
-    clients have brought nothing is known here.
+    seconds more: what breaks with those has ended no engine.
     """
-    address, request = str(engine["litellm_params"]["api_base"]), suspects.current.get()
-    if not comes_back.is_gone(address) and not (request and request.level()):
+    address = str(engine["litellm_params"]["api_base"])
+    if not comes_back.is_gone(address):
         return False
     if await lives(engine):
         # A LiteLLM that has started since then looks, too.

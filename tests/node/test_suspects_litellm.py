@@ -169,27 +169,6 @@ def test_what_a_dying_server_still_breaks_is_no_second_death(few: Engines) -> No
     assert few.deaths() == 2
 
 
-@pytest.mark.parametrize("few", [1], indirect=True)
-def test_a_suspect_is_not_blamed_for_a_death_that_another_node_s_client_has_brought(few: Engines) -> None:
-    (port,) = few.ports
-    with ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(few.ask, "well, and seen at a death")
-        time.sleep(1)
-        few.running[port].kill()
-        few.running[port].wait()
-        assert answer.result()[0] == 503
-    few.all_live()
-    # The door looks once a second.
-    time.sleep(3)
-    elsewhere = {"messages": [{"role": "user", "content": "core poison that lingers"}]}
-    assert request(f"http://127.0.0.1:{port}", "POST", CHAT, "", elsewhere)[0] == 500
-    assert few.ask("well, and seen at a death")[0] == 503
-    few.running[port].wait()
-    few.all_live()
-    time.sleep(3)
-    assert few.ask("well, and seen at a death")[0] == 200
-
-
 @pytest.mark.parametrize("few", [2], indirect=True)
 def test_one_that_stays_dead_costs_the_others_nothing(few: Engines) -> None:
     """Beyond its cooldown, and while its server still takes requests."""
