@@ -201,7 +201,9 @@ def test_those_beside_it_go_on_and_are_told_apart_from_it(engines: Engines) -> N
         whole = [pool.submit(engines.ask, f"well and whole {index}") for index in range(3)]
         time.sleep(0.6)
         poison = pool.submit(engines.ask, text, CHAT, True)
-        assert poison.result()[0] == 422
+        status, _, body = poison.result()
+        # One that came late in the queue has been told meanwhile that it lives: its answer has begun.
+        assert status in (200, 422) and b"an engine has died over this request" in body
         answers = [each.result() for each in streams]
         assert [(status, text_of(body)) for status, _, body in answers] == [(200, DIGITS)] * 9
         assert [each.result()[0] for each in whole] == [200] * 3
