@@ -220,7 +220,7 @@ async def failed(engine: Any, error: BaseException) -> None:
     _leave(engine, error)
     comes_back.gone(address, partial(lives, engine))
     if broke and (isinstance(error, Dead) or not await lives(engine)):
-        comes_back.is_now_gone(address)
+        comes_back.mark_gone(address)
         suspects.died(address, company)
 
 

@@ -39,8 +39,8 @@ def is_gone(address: str) -> bool:
     return _since(address) is not None
 
 
-def is_now_gone(address: str) -> None:
-    """An engine does not live: all that look know it from now on."""
+def mark_gone(address: str) -> None:
+    """Keep since when an engine does not live, for both LiteLLM."""
     if not is_gone(address):
         shared.marks.put(int(time.monotonic() * 1000), b"gone", address.encode())
 
@@ -50,7 +50,7 @@ async def _watch(address: str, lives: Callable[[], Awaitable[bool]]) -> None:
     try:
         while not await lives():
             was_gone = True
-            is_now_gone(address)
+            mark_gone(address)
             since = _since(address)
             if since is not None and time.monotonic() - since > LEFT_S:
                 shared.marks.put(0, b"gone", address.encode())

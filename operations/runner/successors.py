@@ -25,7 +25,7 @@ START_S = 120
 def answers(run: Run, new: Sequence[Service], _state: State, where: Host) -> bool:
     """Wait until one of these LiteLLM takes requests. Raises RuntimeError where none does: whatever serves, goes on."""
     *others, last = new
-    if any(_is_taken(each, where, 0) for each in others) or _is_taken(last, where):
+    if any(_is_taken(each, where, 0) for each in others) or _is_taken(last, where, START_S):
         return True
     raise RuntimeError(_not_there(run, [each.unit for each in new], f"{PROXY} and what is behind it"))
 
@@ -42,14 +42,14 @@ def _not_there(run: Run, new: Sequence[str], old: str) -> str:
 
 def take_up(service: Service, taken: list[str], _state: State, where: Host) -> bool:
     """Wait until a LiteLLM has the engines of its file, and say so in `taken`; else it is renewed."""
-    if _is_taken(service, where):
+    if _is_taken(service, where, START_S):
         taken.append(service.unit)
     else:
         where.log(f"{service.unit} has not taken up its engines; it is renewed")
     return True
 
 
-def _is_taken(service: Service, where: Host, patience_s: float = START_S) -> bool:
+def _is_taken(service: Service, where: Host, patience_s: float) -> bool:
     here = f"unix:{pulse(service.unit)}"
     return bool(ask(where, drained.main, pulse=here, wanted=config_hash(service), patience_s=patience_s)["taken"])
 

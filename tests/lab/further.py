@@ -50,6 +50,7 @@ def keep(repo: str, revision: str, write: Callable[[Path], object]) -> None:
             os.symlink(f"../../blobs/{name}", file)
         (aside / "refs/main").write_text(revision)
         shutil.rmtree(folder, ignore_errors=True)
+        folder.parent.mkdir(exist_ok=True)
         aside.rename(folder)
 
 

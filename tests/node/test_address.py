@@ -167,7 +167,7 @@ def test_keepalived_has_all_that_it_wants_of_its_container(network: Network) -> 
 
 
 def test_the_kernel_leaves_it_time_to_read_its_configuration(network: Network) -> None:
-    """Of the real-time kind it is killed for what it computes without a pause, and both have the address by then."""
+    """A process with real-time priority is killed when it computes too long without a pause (RLIMIT_RTTIME)."""
     for host in network.hosts:
         pid = re.findall(r"Starting VRRP child process, pid=(\d+)", host.log())[-1]
         (line,) = (each for each in Path(f"/proc/{pid}/limits").read_text().splitlines() if "realtime timeout" in each)

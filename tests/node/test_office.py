@@ -61,8 +61,8 @@ def move(host: Host, address: str) -> None:
 
 
 def holds_alone(network: Network, host: Host, seconds: float = 4) -> None:
-    """For so long without a break. Before that both may have it for a moment: a machine under load lets 0.6 s pass
-    between two adverts, and nobody here has time of the real-time kind.
+    """Wait until a host has had the address alone for so long, without a break. Raises AssertionError after five times
+    that: a keepalived that starts on a loaded machine may be a second holder for a moment.
     """
     since = time.monotonic()
     end = since + 5 * seconds

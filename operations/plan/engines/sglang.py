@@ -270,8 +270,8 @@ class SgLang:
         return [[*argv, "--nnodes", str(ranks), "--node-rank", str(node.place), "--dist-init-addr", meeting]]
 
     def environment(self, recipe: Recipe) -> dict[str, str]:
-        """What is asked for its health answers at once: by itself it makes a token first, behind the batch that it has
-        under way, and the door would take a long prompt for its death (upstream, `health_generate`).
+        """`/health` answers at once. By default it waits for a token, behind the batch that runs: the door would take a
+        long prompt for a dead engine (upstream's `health_generate`).
         """
         return {"SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION": "0"}
 

@@ -35,8 +35,8 @@ into `machines.json` beside this page, and into this page.
 emulated. So no ranks meet here, and only the doctor's measure goes over RDMA. Hosts in namespaces have the clusters
 ([the fault matrix](faults.md)), and [neither lab](first-hour.md#what-of-a-spark-is-still-not-met) has a GPU.
 
-Emulated machines are many times as slow as a real one, so no time here is a Spark's. A deploy waits ten times
-as long there for a login and for LiteLLM, and so does the canary before it kills LiteLLM or HAProxy.
+Emulated machines are many times as slow as a real one: no time here is a Spark's. A deploy waits ten times as long
+there for a login and for LiteLLM. So does the canary before it kills LiteLLM or HAProxy.
 """
 ROWS = """
 Two streaming clients ask the head's proxy meanwhile. The columns are those of [the fault matrix](faults.md).

@@ -15,8 +15,6 @@ def ensure(arch: str) -> None:
     # Imported here: building needs packages that looking and breaking do not.
     from tests.lab import gguf, images
 
-    # The lab of hosts has it from another model.
-    (ARTEFACTS / "hub").mkdir(parents=True, exist_ok=True)
     gguf.ensure()
     images.ensure([each.on(arch) for each in (images.LLAMA, images.PROXY)])
     if is_whole():

@@ -31,8 +31,6 @@ def take() -> None:
     reach.ENTER_S *= TIMES
     readiness.PROXY_S *= TIMES
     successors.START_S *= TIMES
-    # Its default is the one before.
-    successors._is_taken.__defaults__ = (successors.START_S,)
     _be_patient_with_logins()
 
 

@@ -60,7 +60,7 @@ class MortalDouble(Quiet):
             self.reply(json.dumps({"choices": [{"message": {"content": DIGITS}}]}).encode())
 
     def core_is_dead(self) -> None:
-        """What vLLM's server says to all."""
+        """Answer 500, as vLLM does once its core has died."""
         self.reply(b'{"error": {"message": "EngineDeadError", "code": 500}}', 500)
 
     def stream(self, asked: dict[str, Any], dies: bool) -> None:
