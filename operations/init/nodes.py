@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from operations.init import find
-from operations.init.ask import Asker
+from operations.init.ask import NO, YES, Asker
 from operations.init.cables import cables
 from operations.init.knock import Knock, knock, settings, user_of
 from operations.init.login import EXAMPLE, PORT, Login, check_once, parse, parse_all
@@ -104,7 +104,7 @@ def _one(asker: Asker, login: Login, is_user_given: bool) -> tuple[Tried, str]:
             return Tried(login, found), asked
         asker.say(f"  {found}" if not asker.is_asking else f"  {login.name} {found.problem}")
         if found.kind == "login" and not is_user_given and asker.is_asking and not asked:
-            asked = asker.ask(f"  Your login on {login.name}", user_of(login), lambda said: parse(f"{said}@x").user)
+            asked = asker.ask(f"  Your login on {login.name}", user_of(login), _login_name)
             if asked != user_of(login):
                 login = replace(login, user=asked)
                 continue
@@ -112,6 +112,13 @@ def _one(asker: Asker, login: Login, is_user_given: bool) -> tuple[Tried, str]:
             break
         last = found.kind
     return Tried(login, found), asked
+
+
+def _login_name(said: str) -> str:
+    """A login's name. Raises Refusal, also for the answer to a question of yes or no: those stand around this one."""
+    if said.lower() in (*YES, *NO):
+        raise Refusal(Finding("login", f"`{said}` is no login's name", "type the name with which you log in there"))
+    return parse(f"{said}@x").user
 
 
 def _told(seen: Seen | None) -> str:

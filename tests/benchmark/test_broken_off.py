@@ -13,7 +13,8 @@ from tests.benchmark.nodes import TINY, Nodes, only, refused
 from tests.support.waiting import until
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+# SIGTERM: in the tests below.
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_run_that_is_broken_off_goes_on_and_the_declared_topology_is_back(two: Nodes, number: signal.Signals) -> None:
     asked = {**TINY, "TOPOLOGIES": "solo replicas", "TARGETS": "proxy", "DATA": "topology=replicas"}
     process = two.begin(**asked)
