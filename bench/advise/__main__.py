@@ -23,7 +23,7 @@ def main() -> int:
     try:
         told = asked(os.environ)
         code, load = 1, told.load
-        if len(told.questions) > 1:
+        if len(told.questions) > 1 or told.left_out:
             _print(several.lines(told))
         elif load.asks_how_many:
             _print(several.how_many(told.questions[0], load, told.declared))

@@ -61,15 +61,20 @@ def lines(told: AdviceRequest) -> Iterator[Line]:
     """The answer for several recipes, or several numbers of nodes."""
     if told.load.asks_how_many:
         yield from _within(told)
-    elif len({question.recipe.name for question in told.questions}) > 1:
+    elif _is_of_recipes(told):
         yield from _recipes(told)
     else:
         yield from _nodes(told)
 
 
+def _is_of_recipes(told: AdviceRequest) -> bool:
+    """Whether recipes are compared, though all but one may be left out."""
+    return bool(told.left_out) or len({question.recipe.name for question in told.questions}) > 1
+
+
 def _within(told: AdviceRequest) -> Iterator[Line]:
     """Which recipe, or how many nodes, keep the most users within the target: each with its best setup."""
-    load, several = told.load, len({question.recipe.name for question in told.questions}) > 1
+    load, several = told.load, _is_of_recipes(told)
     found = []
     for question in told.questions:
         if counts := _counts(question, load):

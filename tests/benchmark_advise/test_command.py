@@ -92,8 +92,20 @@ def test_a_recipe_without_a_row_is_left_out_with_what_is_known_of_it() -> None:
     assert "left out: nemotron-3.5-lightning-nvfp4: solo: decode alone is known, 108 tok/s for 1 user ([AC])" in alone
     assert "left out: qwen3.8-flash-next-nvfp4: 1 is too few" in alone
     assert "nothing is known at this load" not in alone
+    # One recipe alone is left, and it stands among the others all the same.
+    alone = " ".join(advise(LOAD="1 user 766k in", RECIPE="any").stdout.split())
+    assert alone.startswith("The fastest is nemotron-3-super-nvfp4-trtllm") and "left out: gpt-oss-120b-mxfp4:" in alone
+    none = advise(LOAD="1 user 2000k in", RECIPE="any")
+    assert none.returncode == 1 and "of no recipe anything is known at this load; measure it" in none.stderr
     long = " ".join(advise(LOAD="2 users 200k in", RECIPE="any").stdout.split())
     assert "left out: gpt-oss-120b-mxfp4: takes 131,072 together (max-model-len)" in long
+
+
+def test_what_tensorrt_llm_lets_in_is_known() -> None:
+    recipe = "nemotron-3-super-nvfp4-trtllm"
+    assert "8 of 64" in advise(LOAD="64 users", RECIPE=recipe, NODES="1").stdout
+    longer = advise(LOAD="1 user 2000k in", RECIPE=recipe)
+    assert longer.returncode == 2 and "takes 1,048,576 together (max-seq-len)" in longer.stderr
 
 
 def test_one_spark_is_told_so() -> None:
