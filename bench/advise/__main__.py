@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 
 from bench.advise import several
-from bench.advise.asking import MEASURE, AdviceRequest, asked
+from bench.advise.asking import AdviceRequest, asked, measure
 from bench.advise.changes import changes
 from bench.advise.choose import choose
 from bench.advise.options import Question
@@ -23,7 +23,7 @@ def main() -> int:
     try:
         told = asked(os.environ)
         code, load = 1, told.load
-        if len(told.questions) > 1:
+        if len(told.questions) > 1 or told.left_out:
             _print(several.lines(told))
         elif load.asks_how_many:
             _print(several.how_many(told.questions[0], load, told.declared))
@@ -44,7 +44,9 @@ def _one(told: AdviceRequest, question: Question) -> None:
     choice = choose(question, outlooks, load)
     if choice is None:
         reasons = "; ".join(f"{each.setup}: {each.why_not or 'nothing is known'}" for each in outlooks)
-        raise Refusal(Finding("load", f"nothing can be said of it: {reasons}", f"ask for fewer users, or {MEASURE}"))
+        fewer = load.users > 1 and any(question.outlook(each, load.at(1)).point for each in question.setups())
+        remedy = f"{'ask for fewer users, or ' * fewer}{measure(question.recipe)}"
+        raise Refusal(Finding("load", f"nothing can be said of it: {reasons}", remedy))
     _print(answer(question, outlooks, choice, load, told.declared))
     _print(["", folded(title(question, load), "  "), *(folded(line, "  ") for line in who(load)), ""])
     _print(errors(outlooks))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,9 +23,15 @@ from operations.plan.recipes.formats import FOLDER, load_recipe
 from operations.plan.recipes.recipe import Recipe
 from operations.plan.wanted import group_data
 
-MEASURE = 'measure it: tandem bench --topologies "solo cluster replicas"'
 #: --recipe of who wants the best of all.
 ANY = "any"
+
+
+def measure(*recipes: Recipe) -> str:
+    """The remedy where nothing is known: a bench of what these recipes run in; of none: of all topologies."""
+    every = ("solo", "cluster", "replicas")
+    ways = [each for each in every if not recipes or any(each in recipe.topologies for recipe in recipes)]
+    return f'measure it: tandem bench --topologies "{" ".join(ways)}"'
 
 
 @dataclass(frozen=True)
@@ -56,20 +63,24 @@ def question(recipe: Recipe, nodes: int, load: Load, runs: Path = RUNS, of_run: 
     the run is of another recipe or more nodes, or nothing at all is known.
     """
     model = models.of(recipe)
-    longest = context(recipe, model)
-    if longest and load.prompt + load.answer > longest:
+    if why := _too_long(recipe, load):
         problem = f"{load.prompt:,} tokens in and {load.answer:,} out are {load.prompt + load.answer:,}"
-        flag = ENGINES[recipe.engine].CONTEXT
-        remedy = f"{recipe.name} takes {longest:,} together ({flag}); shorten one, or choose another recipe"
-        raise Refusal(Finding("load", problem, remedy))
+        raise Refusal(Finding("load", problem, f"{recipe.name} {why}; shorten one, or choose another recipe"))
     estimated = Estimated(model, models.kv_bytes(recipe), drafts=drafts(recipe)) if model else None
     known = evidence(recipe, estimated, load, runs, _of(of_run, recipe, nodes) if of_run else None)
     if not known.sources and not known.estimated:
         problem = (
             f"nothing is known of {recipe.name}: no run in {runs.name}, no table, and not what its model is made of"
         )
-        raise Refusal(Finding("--recipe", problem, MEASURE))
+        raise Refusal(Finding("--recipe", problem, measure(recipe)))
     return Question(recipe, model, nodes, known)
+
+
+def _too_long(recipe: Recipe, load: Load) -> str:
+    """What a recipe takes, where a load is longer; empty: it is not."""
+    longest = context(recipe, models.of(recipe))
+    is_longer = longest and load.prompt + load.answer > longest
+    return f"takes {longest:,} together ({ENGINES[recipe.engine].CONTEXT})" if is_longer else ""
 
 
 def declared() -> str:
@@ -102,7 +113,7 @@ def _any(load: Load, counts: list[int], runs: Path) -> AdviceRequest:
         try:
             questions.append(question(recipe, _enough(nodes, recipe), load, runs))
         except Refusal as refusal:
-            left_out.append(f"{name}: {refusal.findings[0].problem}")
+            left_out.append(f"{name}: {_too_long(recipe, load) or refusal.findings[0].problem}")
     return AdviceRequest(questions, load, declared(), tuple(left_out))
 
 
@@ -112,11 +123,17 @@ def recipes() -> Iterator[str]:
 
 
 def _recipe(name: str) -> Recipe:
-    """Raises Refusal that names the nearest, those that begin or contain what was written first."""
+    """Raises Refusal that names the nearest, those that begin or contain what was written first, and for a model of the
+    Hub what says whether it fits.
+    """
+    is_of_the_hub = re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", name) and not name.endswith((".yaml", ".yml"))
+    if is_of_the_hub and not os.path.lexists(name):
+        problem = f"`{name}` is no recipe, and advice is of recipes alone"
+        raise Refusal(Finding("--recipe", problem, f"whether this model fits says: tandem fit {name}"))
     if "/" not in name and not (FOLDER / f"{name}.yaml").exists():
         known = list(recipes())
-        more = alike(name, known, f"one of: {', '.join(known)}")
-        raise Refusal(Finding("--recipe", f"no recipe is named `{name}`", more))
+        others = f"one of: {', '.join(known)}; whether another model fits says: tandem fit ORG/NAME"
+        raise Refusal(Finding("--recipe", f"no recipe is named `{name}`", alike(name, known, others)))
     return load_recipe(name)
 
 
@@ -134,6 +151,8 @@ def _enough(nodes: int, recipe: Recipe) -> int:
     """`nodes` 0: as many as the recipe wants, two at least."""
     if not nodes:
         return max(2, recipe.min_nodes)
-    if "solo" not in recipe.topologies and nodes < recipe.min_nodes:
-        raise Refusal(Finding("--nodes", f"{nodes} are too few", f"{recipe.name} needs {recipe.min_nodes}"))
+    needed = max(2, recipe.min_nodes)
+    if "solo" not in recipe.topologies and nodes < needed:
+        are = "is" if nodes == 1 else "are"
+        raise Refusal(Finding("--nodes", f"{nodes} {are} too few", f"{recipe.name} needs {needed}"))
     return nodes

@@ -10,6 +10,7 @@ from bench.advise.load import Load
 from operations.plan.config.knobs import Topology
 from operations.plan.config.spark import IDLE_GIB
 from operations.plan.engines import ENGINES
+from operations.plan.engines.base import count
 from operations.plan.recipes.recipe import Recipe
 from operations.plan.services.demand import demand
 
@@ -42,9 +43,9 @@ def room_of(recipe: Recipe, model: models.Model | None, engines: int, ranks: int
         held = model.held(load.prompt + load.answer, models.kv_bytes(recipe)) / ranks
         fit = max(int(budget / held), 0) * engines
     bounds = [
-        (count, words)
-        for count, words in ((fit, "KV cache"), (let_in, ENGINES[recipe.engine].REQUESTS))
-        if count is not None
+        (most, words)
+        for most, words in ((fit, "KV cache"), (let_in, ENGINES[recipe.engine].REQUESTS))
+        if most is not None
     ]
     at_once, words = min(bounds, default=(None, "not known"), key=lambda each: each[0])
     return Room(at_once, words, fit, let_in)
@@ -72,4 +73,6 @@ def too_much(recipe: Recipe, topology: str, nodes: int) -> str:
 
 def context(recipe: Recipe, model: models.Model | None) -> int | None:
     """Tokens that a request may have, question and answer together; None: not known."""
-    return ENGINES[recipe.engine].memory(recipe).context or (model.context if model else None)
+    engine = ENGINES[recipe.engine]
+    said = engine.memory(recipe).context or count(recipe.flag(engine.CONTEXT))
+    return said or (model.context if model else None)

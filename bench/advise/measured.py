@@ -68,7 +68,8 @@ def _cited(recipe: Recipe) -> Measured:
     rows: Rows = defaultdict(dict)
     for each in recipe.figures:
         how = {"solo": "", "cluster": recipe_executor(recipe), "replicas": "simple-shuffle"}[each.topology]
-        on = recipe.min_nodes if each.topology == "cluster" else 0
+        # A recipe that says no least number of nodes has 1 there, and no cluster is of one.
+        on = max(recipe.min_nodes, 2) if each.topology == "cluster" else 0
         rows[Setup(each.topology, how, on), "decode"][each.users] = (each.tokens_per_second,)
     letters = ", ".join(dict.fromkeys(f"[{each.source}]" for each in recipe.figures))
     return Measured("published", letters, None, None, rows, {})

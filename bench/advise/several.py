@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bench.advise.asking import MEASURE, AdviceRequest
+from bench.advise.asking import AdviceRequest, measure
 from bench.advise.choose import Choice, choose, error_between
 from bench.advise.load import Load
 from bench.advise.options import MOST, Outlook, Question
 from bench.advise.setups import Setup
 from bench.advise.tell import gives, is_own, target
 from bench.advise.trust import errors, kind_of, sure
-from bench.advise.words import called, command, folded, number, seconds, users
+from bench.advise.words import called, command, folded, number, seconds, sparks, users
 from operations.plan.config.refusal import Finding, Refusal
 
 Line = str | tuple[Sequence[str], Sequence[Sequence[str]]]
@@ -21,7 +21,8 @@ def how_many(question: Question, load: Load, declared: str) -> Iterator[Line]:
     """Up to how many users stay within the target, in each setup. Raises Refusal where nothing is known."""
     known = _counts(question, load)
     if not known:
-        raise Refusal(Finding("load", f"nothing is known of {question.recipe.name} at such lengths", MEASURE))
+        problem = f"nothing is known of {question.recipe.name} at such lengths"
+        raise Refusal(Finding("load", problem, measure(question.recipe)))
     best = max(known, key=lambda setup: known[setup])
     if not known[best]:
         alone = question.outlook(best, load.at(1))
@@ -35,7 +36,7 @@ def how_many(question: Question, load: Load, declared: str) -> Iterator[Line]:
         yield folded(f"They get: {gives(seen)}. {sure(seen).capitalize()}: {seen.words or 'no table, no run'}.")
     yield ""
     asked = f"{load.prompt:,} tokens in, {load.answer:,} out"
-    yield folded(f"{question.recipe.name} on {question.nodes} Sparks; {target(load.target)}; {asked}", "  ")
+    yield folded(f"{question.recipe.name} on {sparks(question.nodes)}; {target(load.target)}; {asked}", "  ")
     yield ""
     rows, shown = [], []
     for setup, count in sorted(known.items(), key=lambda each: -each[1]):
@@ -60,26 +61,32 @@ def lines(told: AdviceRequest) -> Iterator[Line]:
     """The answer for several recipes, or several numbers of nodes."""
     if told.load.asks_how_many:
         yield from _within(told)
-    elif len({question.recipe.name for question in told.questions}) > 1:
+    elif _is_of_recipes(told):
         yield from _recipes(told)
     else:
         yield from _nodes(told)
 
 
+def _is_of_recipes(told: AdviceRequest) -> bool:
+    """Whether recipes are compared, though all but one may be left out."""
+    return bool(told.left_out) or len({question.recipe.name for question in told.questions}) > 1
+
+
 def _within(told: AdviceRequest) -> Iterator[Line]:
     """Which recipe, or how many nodes, keep the most users within the target: each with its best setup."""
-    load, several = told.load, len({question.recipe.name for question in told.questions}) > 1
+    load, several = told.load, _is_of_recipes(told)
     found = []
     for question in told.questions:
         if counts := _counts(question, load):
             best = max(counts, key=lambda setup: counts[setup])
             found.append((question, best, counts[best]))
     if not found:
-        raise Refusal(Finding("load", "nothing is known at such lengths", MEASURE))
+        recipes = [question.recipe for question in told.questions]
+        raise Refusal(Finding("load", "nothing is known at such lengths", measure(*recipes)))
     # Fewer nodes come first where they keep as many.
     found.sort(key=lambda each: (-each[2], each[0].nodes))
     question, best, count = found[0]
-    what = question.recipe.name if several else f"{question.nodes} Sparks"
+    what = question.recipe.name if several else sparks(question.nodes)
     if count:
         more = " or more" if count >= MOST else ""
         yield folded(f"Up to {users(count)}{more} with {what}, {called(best, question.nodes)}:")
@@ -94,7 +101,7 @@ def _within(told: AdviceRequest) -> Iterator[Line]:
     for question, best, count in found:
         seen = question.outlook(best, load.at(max(count, 1)))
         beyond = question.outlook(best, load.at(count + 1))
-        name = question.recipe.name if several else f"{question.nodes} Sparks"
+        name = question.recipe.name if several else sparks(question.nodes)
         setup = called(best, question.nodes).removeprefix("the ")
         rows.append((name, setup, users(count), seconds(beyond.first), number(beyond.of("user")), kind_of(seen)))
         shown.append(seen)
@@ -108,9 +115,17 @@ def _within(told: AdviceRequest) -> Iterator[Line]:
 def _left_out(told: AdviceRequest, known: set[str]) -> Iterator[Line]:
     """Recipes of which no row is, and why."""
     yield from (folded(f"left out: {each}") for each in told.left_out)
-    unknown = dict.fromkeys(question.recipe.name for question in told.questions if question.recipe.name not in known)
-    if unknown:
-        yield folded(f"left out, nothing is known at this load: {', '.join(unknown)}")
+    without = [question for question in told.questions if question.recipe.name not in known]
+    unknown = {question.recipe.name: _decode(question) for question in without}
+    yield from (folded(f"left out: {name}: {said}") for name, said in unknown.items() if said)
+    if nothing := [name for name, said in unknown.items() if not said]:
+        yield folded(f"left out, nothing is known at this load: {', '.join(nothing)}")
+
+
+def _decode(question: Question) -> str:
+    """What others say of decode where they say nothing of a first token; empty: nothing at all."""
+    found = ((setup, question.evidence.decode_alone(setup)) for setup in question.setups())
+    return "; ".join(f"{setup}: {said}" for setup, said in found if said)
 
 
 def _best(question: Question, load: Load) -> tuple[Choice, Outlook] | None:
@@ -125,7 +140,7 @@ def _recipes(told: AdviceRequest) -> Iterator[Line]:
     # Who is within the target comes first, then who has the whole answer soonest.
     found.sort(key=lambda each: ((each[2].missed or 0.0) > 1, each[2].whole or 0.0))
     if not found:
-        raise Refusal(Finding("load", "of no recipe anything is known at this load", MEASURE))
+        raise Refusal(Finding("load", "of no recipe anything is known at this load", measure()))
     question, choice, best = found[0]
     yield folded(f"The fastest is {question.recipe.name}, {called(choice.setup, question.nodes)}:")
     yield f"  {command(question, choice.setup, told.declared, is_own(question, choice.setup))}"
@@ -147,21 +162,21 @@ def _nodes(told: AdviceRequest) -> Iterator[Line]:
     load = told.load
     found = [(question, *seen) for question in told.questions if (seen := _best(question, load))]
     if not found:
-        raise Refusal(Finding("load", "nothing is known at this load", MEASURE))
+        raise Refusal(Finding("load", "nothing is known at this load", measure(told.questions[0].recipe)))
     (few, _, before), (many, choice, after) = found[0], found[-1]
     assert before.whole and after.whole
     gain, error = before.whole / after.whole - 1, error_between(before, after)
     verdict = "No difference that one could be sure of" if gain < error else "Yes" if gain >= 0.5 else "A little"
     sooner = f"the whole answer after {seconds(after.whole)} in place of {seconds(before.whole)}"
     all_ = f"{number(after.together)} in place of {number(before.together)} tokens a second of all"
-    yield folded(f"{verdict}: {many.nodes} Sparks in place of {few.nodes} bring {sooner}, and {all_}.")
+    yield folded(f"{verdict}: {sparks(many.nodes)} in place of {few.nodes} bring {sooner}, and {all_}.")
     yield f"  {command(many, choice.setup, told.declared, is_own(many, choice.setup))}"
     yield folded(f"How sure: {before.setup}: {sure(before)}; {after.setup}: {sure(after)} ({after.words}).")
     yield ""
     yield folded(f"{few.recipe.name}; {load}", "  ")
     yield ""
     rows = [
-        (f"{question.nodes} Sparks", called(best.setup, question.nodes).removeprefix("the "), seconds(best.first),
+        (sparks(question.nodes), called(best.setup, question.nodes).removeprefix("the "), seconds(best.first),
          number(best.of("user")), seconds(best.whole), number(best.together), kind_of(best))
         for question, _, best in found
     ]  # fmt: skip

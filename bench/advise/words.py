@@ -32,6 +32,11 @@ def users(count: int) -> str:
     return f"{count} user{'' if count == 1 else 's'}"
 
 
+def sparks(count: int) -> str:
+    """`1 Spark`."""
+    return f"{count} Spark{'' if count == 1 else 's'}"
+
+
 def called(setup: Setup, nodes: int = 2) -> str:
     """A setup in a sentence; `nodes`: how many there are, so that what takes all of them need not be said."""
     if setup.topology == "solo":

@@ -28,8 +28,8 @@ FOOT = {
     "GB on disk": "GB on disk: model and image, on each node. GiB free: that each node must have before a start.",
     "at once": "at once: requests that each engine lets in; no limit: none of the recipe's own, so its release's.",
     "Hub login": "Hub login: whether the Hub wants a token for the download.",
-    "one user": "one user: its tokens a second, as others have published them (docs/recipes.md).",
-    "most": "most: the most tokens a second that others have published, and for how many users.",
+    "one user": "one user: tokens a second on one Spark, as others have published them; `on 2`: on two alone.",
+    "most": "most: the most tokens a second that others have published, and for how many users, on one Spark or two.",
     "recipe": "More of one: tandem recipes NAME. What fits your load: tandem advise. Recipes of others: tandem recipes "
     "add eugr.",
 }
@@ -73,7 +73,6 @@ def table(recipes: Sequence[Recipe], names: Sequence[str] = COLUMNS) -> Table:
 
 def _row(recipe: Recipe) -> Sequence[str]:
     memory = max(free(recipe), key=lambda each: int(each.rpartition(" ")[2])).rpartition(" ")[2]
-    alone = [each.tokens_per_second for each in recipe.figures if each.users == 1]
     most = max(recipe.figures, key=lambda each: each.tokens_per_second, default=None)
     return (
         recipe.name,
@@ -83,9 +82,18 @@ def _row(recipe: Recipe) -> Sequence[str]:
         _context(recipe),
         _at_once(recipe),
         token(recipe),
-        f"{max(alone):.0f}" if alone else "-",
+        _alone(recipe) or "-",
         f"{most.tokens_per_second:.0f} for {most.users}" if most and most.users > 1 else "-",
     )
+
+
+def _alone(recipe: Recipe) -> str:
+    """`57`: the most that one user has on one Spark; `39 on 2` where it was measured on more alone; empty: nowhere."""
+    alone = [each for each in recipe.figures if each.users == 1]
+    of_one = [each for each in alone if each.topology == "solo"]
+    best = max((each.tokens_per_second for each in of_one or alone), default=None)
+    on = "" if of_one else f" on {max(2, recipe.min_nodes)}"
+    return f"{best:.0f}{on}" if best else ""
 
 
 def runs_in(recipe: Recipe) -> list[str]:

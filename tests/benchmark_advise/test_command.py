@@ -87,6 +87,42 @@ def test_which_recipe() -> None:
     assert "left out: nemotron-3-ultra-nvfp4: 2 are too few" in told.stdout
 
 
+def test_a_recipe_without_a_row_is_left_out_with_what_is_known_of_it() -> None:
+    alone = " ".join(advise(LOAD="1 user coding agent", RECIPE="any", NODES="1").stdout.split())
+    assert "left out: nemotron-3.5-lightning-nvfp4: solo: decode alone is known, 108 tok/s for 1 user ([AC])" in alone
+    assert "left out: qwen3.8-flash-next-nvfp4: 1 is too few" in alone
+    assert "nothing is known at this load" not in alone
+    # One recipe alone is left, and it stands among the others all the same.
+    alone = " ".join(advise(LOAD="1 user 766k in", RECIPE="any").stdout.split())
+    assert alone.startswith("The fastest is nemotron-3-super-nvfp4-trtllm") and "left out: gpt-oss-120b-mxfp4:" in alone
+    none = advise(LOAD="1 user 2000k in", RECIPE="any")
+    assert none.returncode == 1 and "of no recipe anything is known at this load; measure it" in none.stderr
+    long = " ".join(advise(LOAD="2 users 200k in", RECIPE="any").stdout.split())
+    assert "left out: gpt-oss-120b-mxfp4: takes 131,072 together (max-model-len)" in long
+
+
+def test_what_tensorrt_llm_lets_in_is_known() -> None:
+    recipe = "nemotron-3-super-nvfp4-trtllm"
+    assert "8 of 64" in advise(LOAD="64 users", RECIPE=recipe, NODES="1").stdout
+    longer = advise(LOAD="1 user 2000k in", RECIPE=recipe)
+    assert longer.returncode == 2 and "takes 1,048,576 together (max-seq-len)" in longer.stderr
+
+
+def test_one_spark_is_told_so() -> None:
+    told = advise(LOAD="4 users", NODES="1 2").stdout
+    assert told.startswith("A little: 2 Sparks in place of 1 bring the whole answer after")
+    assert "\n1 Spark   solo" in told and "1 Sparks" not in told
+    assert "on one Spark it runs in no other way" in advise(LOAD="1 user", NODES="1").stdout
+
+
+def test_a_long_prompt_that_others_have_read_is_not_called_unmeasured() -> None:
+    told = " ".join(advise(LOAD="1 user prompt=46000 answer=100", NODES="1").stdout.split())
+    assert "Others have the first token after 17 s (solo, vllm 0.31.0, [N]); nobody has measured the rest." in told
+    assert "Nobody has measured this" not in told
+    for load in ("1 user prompt=30000", "2 users prompt=46000", "1 user prompt=46000 cached=50%", "1 user"):
+        assert "Others have the first token" not in " ".join(advise(LOAD=load, NODES="1").stdout.split())
+
+
 def test_whether_a_second_pair_is_worth_it() -> None:
     told = advise(LOAD="8 users chat", NODES="2 4")
     assert told.stdout.startswith("Yes: 4 Sparks in place of 2 bring the whole answer after")
@@ -145,13 +181,31 @@ def test_a_run_of_another_recipe_and_a_cut_one_are_left_out(tmp_path: Path) -> N
         ({"LOAD": "8 users", "RUN": "/nonexistent"}, "there is no such folder"),
         (
             {"LOAD": "users=6", "RECIPE": "nemotron-3-ultra-nvfp4"},
-            "cluster, mp, 4 nodes: decode alone is known, 15.3 tok/s for 1 user ([R]); ask for fewer users",
+            "cluster, mp, 4 nodes: decode alone is known, 15.3 tok/s for 1 user ([R]); measure it: tandem bench --topo",
         ),
+        # A recipe that says no least number of nodes: its cluster is of two.
+        (
+            {"LOAD": "1 user", "RECIPE": "qwen3.8-flash-next-nvfp4"},
+            "nothing can be said of it: cluster, mp: decode alone is known, 38.7 tok/s for 1 user ([O]); measure it: ",
+        ),
+        (
+            {"LOAD": "1 user", "RECIPE": "qwen3.8-flash-next-nvfp4", "NODES": "1 2"},
+            "1 is too few; qwen3.8-flash-next-nv",
+        ),
+        (
+            {"LOAD": "64 users", "RECIPE": "nemotron-3-super-nvfp4-marlin", "NODES": "1"},
+            "nothing can be said of it: solo: OOM ([A]); ask for fewer users, or measure it: tandem bench",
+        ),
+        (
+            {"LOAD": "1 user", "RECIPE": "nvidia/Llama-3.3-70B-Instruct-NVFP4"},
+            "is no recipe, and advice is of recipes alone; whether this model fits says: tandem fit nvidia/Llama-3",
+        ),
+        ({"LOAD": "1 user", "RECIPE": "llama-3.3"}, "; whether another model fits says: tandem fit ORG/NAME"),
     ],
 )
 def test_bad_input_is_one_line(environment: dict[str, str], said: str) -> None:
     told = advise(**environment)
-    assert told.returncode == (1 if "ask for fewer users" in said else 2) and not told.stdout
+    assert told.returncode == (1 if "measure it" in said else 2) and not told.stdout
     assert said in told.stderr and "Traceback" not in told.stderr
     assert len([line for line in told.stderr.splitlines() if "->" not in line and line != "advise:"]) == 1
 

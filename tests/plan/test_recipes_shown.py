@@ -54,6 +54,12 @@ def test_the_table_has_the_figures_of_the_recipe() -> None:
     assert row[6:] == ["yes", "-", "9 for 2"]
 
 
+def test_one_user_s_figure_is_one_spark_s_and_else_says_of_how_many() -> None:
+    said = {recipe.name: [next(iter(column.cells)) for column in table([recipe]).columns][7] for recipe in SHIPPED}
+    assert (said["gpt-oss-120b-mxfp4"], said["gemma4-26b-a4b-fp8"]) == ("58", "39")
+    assert (said["qwen3.8-flash-next-nvfp4"], said["nemotron-3-ultra-nvfp4"]) == ("39 on 2", "15 on 4")
+
+
 def test_one_recipe_is_shown_with_all_that_is_known(capsys: pytest.CaptureFixture[str]) -> None:
     said = shown(capsys, "", "gpt-oss-120b-mxfp4")
     for part in (

@@ -224,7 +224,7 @@ class TensorRtLlm:
 
     def memory(self, recipe: Recipe) -> Memory:
         """Its share is of what is free behind the weights, so it says nothing of the whole."""
-        return Memory()
+        return Memory(requests=count(recipe.flag(self.REQUESTS)) or None)
 
     def demand(self, recipe: Recipe, parts: int) -> Demand:
         """Its weights: it asks for nothing before, and its KV cache has a share of what they leave
