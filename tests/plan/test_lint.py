@@ -200,6 +200,21 @@ def test_a_warning_is_shown(flags: Any, said: str) -> None:
     assert any(said in remark for remark in remarks(error=False, flags=flags))
 
 
+@pytest.mark.parametrize(
+    ("env", "is_told"),
+    [
+        ({"VLLM_CACHE_ROOT": "/cache/huggingface/vllm"}, True),
+        ({"FLASHINFER_WORKSPACE_BASE": "/tmp"}, True),
+        ({"FLASHINFER_WORKSPACE_BASE": "/root"}, False),
+        ({"TRITON_CACHE_DIR": "/root/.cache/triton"}, False),
+        ({"XDG_CACHE_HOME": "/root/.cache/"}, False),
+        ({"HF_HOME": "/models"}, False),
+    ],
+)
+def test_a_folder_of_compiled_code_that_goes_with_the_container_is_told(env: Any, is_told: bool) -> None:
+    assert any("goes with the container" in remark for remark in remarks(error=False, env=env)) is is_told
+
+
 def test_a_kernel_that_is_no_class_is_a_warning_with_the_nearest_name() -> None:
     env = {"VLLM_DISABLED_KERNELS": "CutlassFP8ScaledMMLinearKernels"}
     assert any("did you mean `CutlassFP8ScaledMMLinearKernel`?" in each for each in remarks(error=False, env=env))

@@ -76,6 +76,21 @@ def test_where_a_start_is_judged_by_it_nccl_says_its_network_whatever_the_recipe
         assert told.items() <= variables(of, index).items()
 
 
+@pytest.mark.parametrize(
+    ("env", "topology", "is_told"),
+    [
+        ({"NCCL_DEBUG": "WARN"}, "cluster", True),
+        ({"NCCL_DEBUG": "WARN"}, "solo", False),
+        ({"NCCL_DEBUG": "WARN", "NCCL_IB_DISABLE": "1"}, "cluster", False),
+        ({"NCCL_DEBUG": "trace"}, "cluster", False),
+        ({}, "cluster", False),
+    ],
+)
+def test_who_asks_nccl_for_less_is_told_what_it_says(env: dict[str, str], topology: str, is_told: bool) -> None:
+    recipe = load_recipe("nemotron-3-super-nvfp4-marlin").model_copy(update={"env": env})
+    assert bool(list(nccl.remarks(recipe, knobs(topology=topology)))) is is_told
+
+
 def test_with_rdma_the_first_rail_is_for_meeting_and_without_it_nccl_has_both_for_its_data() -> None:
     recipe = load_recipe("nemotron-3-super-nvfp4-marlin")
     for index in (0, 1):

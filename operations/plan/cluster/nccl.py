@@ -12,12 +12,13 @@ serves, at a fraction of its speed. So NCCL is made to say its network, and a st
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from operations.plan.cluster import environment
 from operations.plan.cluster.nodes import Node
 from operations.plan.config.knobs import Knobs
+from operations.plan.config.refusal import Remark
 from operations.plan.recipes.recipe import Forbidden, Recipe
 
 #: What each communicator says of itself at the level INFO (NCCL 2.27 to 2.30: init.cc, commAlloc). `NET/IB : Using` is
@@ -68,6 +69,14 @@ def variables(recipe: Recipe, knobs: Knobs, node: Node) -> dict[str, str]:
         "NCCL_DEBUG": level if level.upper() in _LEVELS else _LEVELS[0],
         "NCCL_DEBUG_SUBSYS": ",".join(parts),
     }
+
+
+def remarks(recipe: Recipe, knobs: Knobs) -> Iterator[Remark]:
+    """A word where the ranks get more than the recipe asks for."""
+    level = recipe.env.get("NCCL_DEBUG", "")
+    if level and level.upper() not in _LEVELS and may_use_rdma(recipe, knobs):
+        problem = f"env `NCCL_DEBUG` is `{level}`, and over RDMA the ranks of a cluster get {_LEVELS[0]}"
+        yield Remark(False, problem, "nothing to do: by what NCCL says then a start sees its network")
 
 
 def expected(recipe: Recipe, knobs: Knobs) -> tuple[str, ...]:

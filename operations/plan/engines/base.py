@@ -79,7 +79,8 @@ class Sparkrun:
     flags for which true and false are the words `on` and `off`; `same`: a key that stands for another where that is
     absent; `image`: the one that it takes where a recipe names none; `builds`: names under which its owner builds one
     instead; `options`: keys that go into the engine's own file (`config`), each with its section there, which may be
-    empty, and its name. Source of images: `_DGX_SPARK_DEFAULTS` in sparkrun/platforms/dgx_spark.py ([F]).
+    empty, and its name; `otherwise`: a key that it makes a flag of all the same -> its value. Source of images:
+    `_DGX_SPARK_DEFAULTS` in sparkrun/platforms/dgx_spark.py ([F]).
     """
 
     runtimes: tuple[str, ...]
@@ -92,6 +93,7 @@ class Sparkrun:
     image: str = ""
     builds: Collection[str] = ()
     options: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    otherwise: Mapping[str, str] = field(default_factory=dict)
 
     def image_of(self, runtime: str) -> str:
         """The image of a recipe that names none, by what it calls its runtime; empty: there is none."""

@@ -7,15 +7,23 @@ cold, and the others are warm.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from operations.plan.cluster.environment import CACHE_MOUNT
+from operations.plan.config.refusal import Remark
 from operations.plan.recipes.lint.subject import parse
+from operations.plan.recipes.recipe import Recipe
 
 #: Where a container has what its ranks must have alike: it goes with the container, so that all begin with nothing.
 ONE_START = "/tmp/tandem-one-start"
+#: Variables that say where engines and their libraries keep what they have compiled.
+_SAY_WHERE = (
+    *("VLLM_CACHE_ROOT", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH", "XDG_CACHE_HOME"),
+    *("FLASHINFER_WORKSPACE_BASE", "DG_JIT_CACHE_DIR", "SGLANG_DG_CACHE_DIR", "TILELANG_CACHE_DIR"),
+    "TORCH_EXTENSIONS_DIR",
+)
 
 
 @dataclass(frozen=True)
@@ -95,6 +103,16 @@ LIBRARIES = (
         is_compiled=False,
     ),
 )
+
+
+def lost(recipe: Recipe) -> Iterator[Remark]:
+    """A recipe's folders of compiled code that are not below the one that stays: other tools mount others."""
+    for name, value in recipe.env.items():
+        # FlashInfer's own folder is below that of a user.
+        place = f"{value.rstrip('/')}/.cache" if name.endswith("_BASE") else value
+        if name in _SAY_WHERE and value.startswith("/") and not f"{place}/".startswith(f"{CACHE_MOUNT}/"):
+            problem = f"env `{name}` is `{value}`, which goes with the container: each start compiles anew"
+            yield Remark(False, problem, f"remove it, or name a folder below {CACHE_MOUNT}, which stays")
 
 
 def alike(caches: Iterable[Cache], version: str) -> list[Cache]:

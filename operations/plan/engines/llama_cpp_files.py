@@ -12,14 +12,15 @@ MMPROJ = "*mmproj*.gguf"
 #: What `llama-server -hf ORG/NAME` looks for first (docs/engines.md).
 _QUANT = "Q4_K_M"
 _PART = re.compile(r"(.+)-\d{5}-of-(\d{5})\.gguf", re.IGNORECASE)
-_TAGGED = re.compile(r"([^:]+/[^:]+):([\w.-]+)", re.ASCII)
+#: A repository, and a quant or a file of it.
+_TAGGED = re.compile(r"([^:/]+/[^:/]+):([\w.-]+|[\w./-]+\.gguf)", re.ASCII)
 
 
 def wanted(served: str, named: str, file: str) -> Weights:
-    """`served`: by the command, `named`: as `model`; both a repository with or without a quant, or a path. `file`: of
-    `-hff`.
+    """`served`: by the command, `named`: as `model`; both a repository with or without a quant or a file, or a path.
+    `file`: of `-hff`.
     """
-    if served.lower().endswith(".gguf"):
+    if served.lower().endswith(".gguf") and not _split(served)[1]:
         # A path of another tool's: the file has that name in the repository.
         repo, _ = _split(named)
         folder, name = served.rpartition("/")[::2]
@@ -31,6 +32,8 @@ def wanted(served: str, named: str, file: str) -> Weights:
     quant = quant or (said if repo in ("", other) else "")
     if file:
         return Weights(repo, other, (is_part(file),))
+    if quant.lower().endswith(".gguf"):
+        return Weights(repo, other, (is_part(quant), MMPROJ))
     remarks = () if quant else (
         Remark(False, f"no quant of {repo or other} is named: {_QUANT} is taken", f"write {repo or other}:{_QUANT}"),
     )  # fmt: skip

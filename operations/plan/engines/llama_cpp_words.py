@@ -139,8 +139,9 @@ OLDER: Mapping[str, str] = {
     "mlock": "write `load-mode: mlock`",
     "no-flash-attn": "write `flash-attn: off`",
 }
-#: Source: `_LLAMA_CPP_FLAG_MAP`, `_LLAMA_CPP_BOOL_FLAGS` and `_special_flags` in sparkrun/runtimes/llama_cpp.py of
-#: sparkrun 0.4.2 on PyPI; the image is that of `_DGX_SPARK_DEFAULTS` in sparkrun/platforms/dgx_spark.py.
+#: Source: `_LLAMA_CPP_FLAG_MAP`, `_LLAMA_CPP_BOOL_FLAGS`, `_LLAMA_CPP_DEFAULTS` and `_special_flags` in
+#: sparkrun/runtimes/llama_cpp.py of sparkrun 0.4.2 on PyPI; the image is that of `_DGX_SPARK_DEFAULTS` in
+#: sparkrun/platforms/dgx_spark.py.
 SPARKRUN = Sparkrun(
     runtimes=("llama-cpp", "llama.cpp", "llamacpp"),
     flags={
@@ -155,4 +156,5 @@ SPARKRUN = Sparkrun(
     valued=("flash_attn",),
     image="scitrera/dgx-spark-llama-cpp:latest",
     same={"max_model_len": "ctx_size"},
+    otherwise={"split_mode": "layer"},
 )

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from operations.plan.cluster import nccl
 from operations.plan.config.knobs import Knobs
 from operations.plan.config.refusal import Remark
-from operations.plan.engines import ENGINES
+from operations.plan.engines import ENGINES, kept
 from operations.plan.recipes.lint import letters
 from operations.plan.recipes.lint.subject import Subject, shipped
 from operations.plan.recipes.recipe import Recipe
@@ -29,6 +30,7 @@ def lint(
     runs = ENGINES[recipe.engine]
     subject = Subject(recipe, knobs, image or shipped(recipe), image is not None, nodes, mtp, runs.TITLE)
     found = [*recipe.remarks, *_topology(subject), *letters.signs(subject), *letters.braces(subject)]
+    found += [*kept.lost(recipe), *nccl.remarks(recipe, knobs)]
     return list(dict.fromkeys([*found, *runs.lint(subject)]))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from operations.plan.config.refusal import Remark, nearest
-from operations.plan.recipes.formats import foreign, given
+from operations.plan.recipes.formats import foreign, given, sparkrun
 from operations.plan.recipes.formats.document import Document
 from operations.plan.recipes.formats.filling import filled
 from operations.plan.recipes.formats.serve import served
@@ -26,7 +26,7 @@ def recipe(document: Document) -> Recipe:
     remarks: list[Remark] = []
     for key in data:
         if key not in KEYS:
-            known = nearest(key, KEYS, "Tandem leaves it out")
+            known = sparkrun.INSTEAD.get(key) or nearest(key, KEYS, "Tandem leaves it out")
             remarks.append(Remark(False, f"`{key}` is no key of this format", known))
     if not (template := given.text(document, "command")):
         raise given.refuse(document, "the key `command` is missing", "add `command`")

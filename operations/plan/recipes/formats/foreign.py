@@ -23,6 +23,8 @@ from operations.wire import Json
 
 #: Minutes that a load may take when the recipe does not say: a first start with autotuning took 18 ([F]).
 LOAD_MINUTES = 30
+#: What stands behind a repository's name for one of its files in GGUF.
+_QUANT = r"(?i:(?:UD-)?(?:I?Q\d\w*|TQ\d\w*|B?F16|F32|MXFP4\w*)|[\w.-]+\.gguf)"
 
 
 def duplicates(document: Document) -> list[Remark]:
@@ -140,7 +142,7 @@ def build(
     runs = ENGINES[command.engine]
     weights = runs.weights(command.model, model, command.owned)
     remarks = [*remarks, *weights.remarks]
-    repo = _repository(document, weights.command, weights.named, remarks)
+    repo = _repository(document, runs.WEIGHTS == "gguf", weights.command, weights.named, remarks)
     cached = hub_client_s(weights.command) or hub_client_s(weights.named)
     revision = more.pop("revision", None) or command.owned.get("revision") or (cached and cached.revision) or None
     if revision is not None and not re.fullmatch(r"[0-9a-f]{40}", str(revision)):
@@ -212,8 +214,11 @@ def _is_called(path: str, repo: str) -> bool:
     return last in (name, "model", "models", repo.lower().replace("/", "--"), repo.lower().replace("/", "_"))
 
 
-def _repository(document: Document, served: str, named: str, remarks: list[Remark]) -> str:
-    """The model on the Hub: what the command serves, unless that is a path and `model` names a repository."""
+def _repository(document: Document, of_quants: bool, served: str, named: str, remarks: list[Remark]) -> str:
+    """The model on the Hub: what the command serves, unless that is a path and `model` names a repository.
+
+    `of_quants`: a repository has several, and the engine serves one of them.
+    """
     on_the_hub = REPOSITORY
     if re.fullmatch(on_the_hub, served):
         if named and named != served and re.fullmatch(on_the_hub, named):
@@ -230,5 +235,9 @@ def _repository(document: Document, served: str, named: str, remarks: list[Remar
         return named
     if not (served or named):
         raise refuse(document, "it names no model", "add `model: ORG/NAME`")
+    if re.fullmatch(rf"{REPOSITORY}:{_QUANT}", served or named):
+        problem = f"its model is `{served or named}`, a quant in GGUF, and Tandem serves GGUF with llama-cpp alone"
+        raise refuse(document, problem, "choose a recipe of llama-cpp, or name a model in safetensors")
     problem = f"its model is `{served or named}`, which is no repository on the Hub"
-    raise refuse(document, problem, "name it as `model: ORG/NAME`; the knob `model_from` may point at a folder of it")
+    name = "ORG/NAME:QUANT" if of_quants else "ORG/NAME"
+    raise refuse(document, problem, f"name it as `model: {name}`; the knob `model_from` may point at a folder of it")

@@ -65,6 +65,16 @@ def image(document: Document, otherwise: str = "") -> str:
     return name
 
 
+def mapping(value: Any) -> dict[Any, Any]:
+    """A mapping, and an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def listed(value: Any) -> list[Any]:
+    """A list, and an empty one for anything else."""
+    return value if isinstance(value, list) else []
+
+
 def text(document: Document, key: str) -> str:
     """A text of the file; empty when absent."""
     value = document.data.get(key)

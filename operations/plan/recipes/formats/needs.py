@@ -40,6 +40,11 @@ _UNPROVEN: dict[Answers, str] = {
     "embedding": "it gives vectors",
     "rerank": "it ranks documents",
 }
+#: What a GGUF beside the model is named by.
+_OF_GGUF = (
+    "write `ORG/NAME/FILE.gguf`, and list ORG/NAME in `further_models`; in a recipe of sparkrun's, in "
+    "`additional_models` of `distribution_config`"
+)
 #: The strongest first: what is loaded as a model is needed whole.
 _KINDS: tuple[Kind, ...] = ("model", "gguf", "adapter", "files")
 
@@ -153,12 +158,13 @@ def _missing(recipe: Recipe, name: Named, found: Path | None) -> Iterator[Remark
         yield Remark(False, f"{what}: the mod `{Path(mod).name}` has to bring it", "nothing to do")
     elif name.text.startswith(("/", "~")):
         mounted = "Tandem mounts its model store and the recipe's own files, nothing else"
-        remedy = "name a repository on the Hub (ORG/NAME)" if name.kind != "file" else (
-            "put the file beside the recipe and name it without a folder"
-        )  # fmt: skip
+        remedy = {"file": "put the file beside the recipe and name it without a folder", "gguf": _OF_GGUF}.get(
+            name.kind, "name a repository on the Hub (ORG/NAME)"
+        )
         yield Remark(True, f"{what}, which the container will not have: {mounted}", remedy)
     elif name.kind != "file":
-        yield Remark(True, f"{what}, which is no repository on the Hub", "write ORG/NAME")
+        of = "file of a repository that the recipe lists" if name.kind == "gguf" else "repository on the Hub"
+        yield Remark(True, f"{what}, which is no {of}", _OF_GGUF if name.kind == "gguf" else "write ORG/NAME")
     else:
         remedy = "put it beside the recipe; a file of the model's repository is written `{model}/NAME`"
         yield Remark(True, f"{what}, and there is no such file beside the recipe", remedy)

@@ -26,7 +26,7 @@ _READ = (
     *("cluster_only", "solo_only", "metadata", "pre_exec"),
 )
 #: Keys that Tandem answers for in another way.
-_INSTEAD = {
+INSTEAD = {
     "executor_config": "the container's options are Tandem's own",
     "executor": "Tandem runs Docker",
     "benchmark": "Tandem does not run sparkrun's benchmarks",
@@ -110,18 +110,20 @@ def recipe(document: Document) -> Recipe:
 
 
 def _distributed(document: Document) -> tuple[Model, ...]:
-    """The models beside the served one that the recipe has copied to the nodes, each at its commit where it has one."""
-    found: Any = document.data.get("distribution_config")
-    for key in ("models", "entries"):
-        found = found.get(key) if isinstance(found, dict) else None
-    listed = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-    models = {str(each.get("name")): str(each.get("revision") or "") for each in listed}
+    """The models beside the served one that the recipe has copied to the nodes: commit and files where it says them."""
+    config = given.mapping(document.data.get("distribution_config"))
+    entries = given.listed(given.mapping(config.get("models")).get("entries"))
     own = ("{model}", str(document.data.get("model")))
-    return tuple(
-        Model(repo=name, revision=revision if re.fullmatch("[0-9a-f]{40}", revision) else None)
-        for name, revision in models.items()
-        if name not in own and re.fullmatch(REPOSITORY, name)
-    )
+    found = {}
+    for each in (*entries, *given.listed(config.get("additional_models"))):
+        entry = each if isinstance(each, dict) else {"name": each}
+        name, revision = str(entry.get("name")), str(entry.get("revision") or "")
+        if name not in own and re.fullmatch(REPOSITORY, name):
+            patterns = map(str, given.listed(entry.get("allow_patterns")))
+            files = tuple(pattern for pattern in patterns if re.fullmatch(r"[^\s/]\S*", pattern))
+            commit = revision if re.fullmatch("[0-9a-f]{40}", revision) else None
+            found[name] = Model(repo=name, revision=commit, files=files)
+    return tuple(found.values())
 
 
 def _engine(document: Document) -> str:
@@ -144,7 +146,7 @@ def _other_keys(data: Json, made: Sparkrun) -> list[Remark]:
             remarks.append(Remark(False, problem, f"write `{key}` under `defaults`"))
             continue
         named = f"`{key}`" + (f" ({', '.join(map(str, value))})" if isinstance(value, dict) else "")
-        remarks.append(Remark(False, named, _INSTEAD.get(key, "no key that Tandem knows: left out")))
+        remarks.append(Remark(False, named, INSTEAD.get(key, "no key that Tandem knows: left out")))
     return remarks
 
 
@@ -184,6 +186,7 @@ def _from_defaults(model: str, engine: str, defaults: Json, env: dict[str, str],
     """The command that sparkrun would generate."""
     found = Served(engine=engine)
     made = ENGINES[engine].SPARKRUN
+    defaults = {**defaults, **{key: value for key, value in made.otherwise.items() if key not in defaults}}
     flags = [variables.expanded(word, env) for word in words(defaults, made)]
     take_apart(engine, [Word(model), *flags], found)
     remarks += left_out(defaults, made)
