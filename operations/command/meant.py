@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,8 @@ def option(context: Any, name: str, argv: Sequence[str]) -> str:
     from operations.plan.config.knobs import Knobs, is_typed
 
     value, path = _value(name, argv), context.command_path
+    if context.parent is None and (line := _behind_its_verb(context.command.commands, argv)):
+        return f"`{name}` stands behind the verb: `tandem {line}`"
     if other := _OTHERWISE.get((context.info_name, name)):
         line = _line(other + word.removeprefix(name) if word.partition("=")[0] == name else word for word in argv)
         return f"`{path}` has no `{name}`; did you mean `tandem {line}`?"
@@ -117,6 +119,12 @@ def option(context: Any, name: str, argv: Sequence[str]) -> str:
     with_value = f" {value or 'VALUE'}" if not having[0][1].is_flag else ""
     of = [f"`tandem {each} {name}{with_value}`" for each, _ in having]
     return f"`{path}` has no `{name}`; did you mean {', or '.join(of)}?"
+
+
+def _behind_its_verb(verbs: Mapping[str, Any], argv: Sequence[str]) -> str:
+    """What was typed with its verb in front; empty: it has none."""
+    place = next((place for place, word in enumerate(argv) if word in verbs), None)
+    return "" if place is None else _line([argv[place], *argv[:place], *argv[place + 1 :]])
 
 
 def _together(context: Any, argv: Sequence[str]) -> str:
