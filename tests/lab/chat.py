@@ -53,6 +53,7 @@ def main() -> None:
     print(f"""
 The rehearsal has ended well: a chat was answered in {seconds:.1f} s ({answer["usage"]}).
 The model's weights are random, so its words are noise; everything around it is real.
+They never end by themselves: ask it for few (max_tokens).
 
   address   {url}
   key       {PROXY_KEY} on {head.name} (mode 0600); `tandem endpoint --inventory tests/lab/inventory.py` prints it
