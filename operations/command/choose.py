@@ -11,6 +11,7 @@ import typer
 from operations.command import origin, running
 from operations.command.at import ROOT, At
 from operations.command.groups import CHOOSE, verb
+from operations.init.folder import logins_of
 from operations.plan.config.refusal import Finding, Refusal
 
 
@@ -21,7 +22,7 @@ def advise(
         str, typer.Argument(help="Who asks: users, a kind of use (chat, coding agent, long documents), a target.")
     ],
     recipe: Annotated[str, typer.Option(help="A recipe's name, or `any`; else the declared one.")] = "",
-    nodes: Annotated[str, typer.Option(help="How many Sparks; `2,3,4` compares.")] = "",
+    nodes: Annotated[str, typer.Option(help="How many Sparks, if not those of your folder; `2,3,4` compares.")] = "",
     run: Annotated[str, typer.Option(help="A run of `tandem bench` to take figures from.")] = "",
     detail: Annotated[bool, typer.Option("--detail", help="Say where each figure is from.")] = False,
 ) -> int:
@@ -31,8 +32,19 @@ def advise(
             "note: no folder of yours is here: two Sparks and the default recipe, unless you say others",
             file=sys.stderr,
         )
+    elif not nodes:
+        nodes = _of_folder(at)
     words = {"LOAD": load, "RECIPE": recipe, "NODES": nodes, "RUN": run, "DETAIL": "1" if detail else ""}
     return _bench(at, "bench.advise", words)
+
+
+def _of_folder(at: At) -> str:
+    """How many Sparks the owner's inventory has; empty, with a note: it is no plain list."""
+    try:
+        return str(len(logins_of(at.inventory, at.inventory.read_text())))
+    except (OSError, UnicodeError, Refusal):
+        print(f"note: {at.inventory.name} has no plain list of nodes: two Sparks, unless --nodes says", file=sys.stderr)
+        return ""
 
 
 @verb(CHOOSE, "tandem bench", 'tandem bench --topologies "solo cluster replicas" --for 30m', knobs=True)

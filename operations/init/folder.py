@@ -63,7 +63,7 @@ def owned(path: Path) -> Owned:
         why = "it is no text" if isinstance(error, UnicodeError) else getattr(error, "strerror", None) or str(error)
         where = getattr(error, "filename", None) or path
         raise Refusal(Finding(str(path), f"{where} can't be read: {why}", "name a folder of your own")) from None
-    logins = _logins(path / INVENTORY, texts[INVENTORY]) if INVENTORY in texts else ()
+    logins = logins_of(path / INVENTORY, texts[INVENTORY]) if INVENTORY in texts else ()
     return Owned(path, texts, logins, _literals(path / KNOBS, texts.get(KNOBS, "")))
 
 
@@ -85,7 +85,7 @@ def _check(path: Path) -> None:
         raise Refusal(Finding(str(path), f"has other things in it ({', '.join(others[:3])}{more})", own))
 
 
-def _logins(file: Path, text: str) -> tuple[Login, ...]:
+def logins_of(file: Path, text: str) -> tuple[Login, ...]:
     """The nodes of an inventory; raises Refusal where they are not a plain list."""
     nodes = _literals(file, text).get("nodes")
     remedy = 'it wants nodes = [("spark-1.local", {}), ...]; or name another folder'

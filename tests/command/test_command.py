@@ -460,6 +460,16 @@ def test_a_model_s_unknown_node_is_refused_before_a_node_is_asked(off: Path) -> 
     assert "did you mean `spark-1`?" in text or "did you mean `spark-2`?" in text
 
 
+def test_advice_is_for_as_many_sparks_as_the_folder_has(tmp_path: Path) -> None:
+    (tmp_path / "inventory.py").write_text(f"nodes = {[f'spark-{number}' for number in range(1, 5)]}\n")
+    done = tandem(tmp_path, "advise", "8 users chat")
+    assert done.returncode == 0 and "on 4 Sparks" in done.stdout and done.stderr == ""
+    assert "on 2 Sparks" in tandem(tmp_path, "advise", "8 users chat", "--nodes", "2").stdout
+    (tmp_path / "inventory.py").write_text("nodes = [each for each in ()]\n")
+    done = tandem(tmp_path, "advise", "8 users chat")
+    assert "on 2 Sparks" in done.stdout and "no plain list of nodes: two Sparks, unless --nodes says" in done.stderr
+
+
 def test_advice_needs_no_folder_and_says_what_it_takes_instead(tmp_path: Path) -> None:
     done = tandem(tmp_path, "advise", "8 users chat")
     assert done.returncode == 0 and "nemotron-3-super-nvfp4-auto on 2 Sparks" in done.stdout
