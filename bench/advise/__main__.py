@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterable
 
 from bench.advise import several
-from bench.advise.asking import AdviceRequest, asked, measure
+from bench.advise.asking import AdviceRequest, asked
 from bench.advise.changes import changes
 from bench.advise.choose import choose
 from bench.advise.options import Question
 from bench.advise.tell import COLUMNS, answer, ranked, row, sources, title, who, why
 from bench.advise.trust import errors
-from bench.advise.words import folded, table
+from bench.advise.words import folded, measuring, table
 from operations.plan.config.refusal import Finding, Refusal
 
 
@@ -45,7 +46,7 @@ def _one(told: AdviceRequest, question: Question) -> None:
     if choice is None:
         reasons = "; ".join(f"{each.setup}: {each.why_not or 'nothing is known'}" for each in outlooks)
         fewer = load.users > 1 and any(question.outlook(each, load.at(1)).point for each in question.setups())
-        remedy = f"{'ask for fewer users, or ' * fewer}{measure(question.recipe)}"
+        remedy = f"{'ask for fewer users, or ' * fewer}measure it: {measuring(question, told.declared)}"
         raise Refusal(Finding("load", f"nothing can be said of it: {reasons}", remedy))
     _print(answer(question, outlooks, choice, load, told.declared))
     _print(["", folded(title(question, load), "  "), *(folded(line, "  ") for line in who(load)), ""])
@@ -53,7 +54,7 @@ def _one(told: AdviceRequest, question: Question) -> None:
     _print([(COLUMNS, [row(question, each, load) for each in ranked(outlooks, choice)])])
     _print(["", "why", *(folded(line, "   ") for line in why(question, outlooks, choice, load))])
     # Two ways to route replicas may be changed by the same.
-    other = dict.fromkeys(changes(question, outlooks, choice, load))
+    other = dict.fromkeys(changes(question, outlooks, choice, load, told.declared))
     _print(["what would change it", *(folded(line, "   ") for line in other)])
     if os.environ.get("DETAIL"):
         _print(["where it is from", *(folded(line, "   ") for line in sources(outlooks))])
@@ -67,4 +68,6 @@ def _print(lines: Iterable[several.Line]) -> None:
 
 
 if __name__ == "__main__":
+    # Who has read enough (`| head`) ends it, as it ends any program.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sys.exit(main())

@@ -15,6 +15,7 @@ from bench.advise.kv import context
 from bench.advise.load import Load
 from bench.advise.measured import drafts, evidence, one_run
 from bench.advise.options import Question
+from bench.advise.words import measuring
 from bench.resuming import RUNS
 from operations.plan.config.knobs import read_knobs
 from operations.plan.config.refusal import Finding, Refusal, alike
@@ -25,13 +26,6 @@ from operations.plan.wanted import group_data
 
 #: --recipe of who wants the best of all.
 ANY = "any"
-
-
-def measure(*recipes: Recipe) -> str:
-    """The remedy where nothing is known: a bench of what these recipes run in; of none: of all topologies."""
-    every = ("solo", "cluster", "replicas")
-    ways = [each for each in every if not recipes or any(each in recipe.topologies for recipe in recipes)]
-    return f'measure it: tandem bench --topologies "{" ".join(ways)}"'
 
 
 @dataclass(frozen=True)
@@ -64,16 +58,20 @@ def question(recipe: Recipe, nodes: int, load: Load, runs: Path = RUNS, of_run: 
     """
     model = models.of(recipe)
     if why := _too_long(recipe, load):
-        problem = f"{load.prompt:,} tokens in and {load.answer:,} out are {load.prompt + load.answer:,}"
-        raise Refusal(Finding("load", problem, f"{recipe.name} {why}; shorten one, or choose another recipe"))
+        raise Refusal(Finding("load", _lengths(load), f"{recipe.name} {why}; shorten one, or choose another recipe"))
     estimated = Estimated(model, models.kv_bytes(recipe), drafts=drafts(recipe)) if model else None
     known = evidence(recipe, estimated, load, runs, _of(of_run, recipe, nodes) if of_run else None)
+    found = Question(recipe, model, nodes, known)
     if not known.sources and not known.estimated:
         problem = (
             f"nothing is known of {recipe.name}: no run in {runs.name}, no table, and not what its model is made of"
         )
-        raise Refusal(Finding("--recipe", problem, measure(recipe)))
-    return Question(recipe, model, nodes, known)
+        raise Refusal(Finding("--recipe", problem, f"measure it: {measuring(found, declared())}"))
+    return found
+
+
+def _lengths(load: Load) -> str:
+    return f"{load.prompt:,} tokens in and {load.answer:,} out are {load.prompt + load.answer:,}"
 
 
 def _too_long(recipe: Recipe, load: Load) -> str:
@@ -114,6 +112,10 @@ def _any(load: Load, counts: list[int], runs: Path) -> AdviceRequest:
             questions.append(question(recipe, _enough(nodes, recipe), load, runs))
         except Refusal as refusal:
             left_out.append(f"{name}: {_too_long(recipe, load) or refusal.findings[0].problem}")
+    if not questions:
+        # Some recipe runs on any number of nodes, so all are left out by their context alone.
+        longest = max(context(each, models.of(each)) or 0 for each in map(load_recipe, recipes()))
+        raise Refusal(Finding("load", _lengths(load), f"the longest takes {longest:,} together; shorten one"))
     return AdviceRequest(questions, load, declared(), tuple(left_out))
 
 
@@ -129,7 +131,8 @@ def _recipe(name: str) -> Recipe:
     is_of_the_hub = re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", name) and not name.endswith((".yaml", ".yml"))
     if is_of_the_hub and not os.path.lexists(name):
         problem = f"`{name}` is no recipe, and advice is of recipes alone"
-        raise Refusal(Finding("--recipe", problem, f"whether this model fits says: tandem fit {name}"))
+        remedy = f"the file of one ends in .yaml; whether a model of this name fits says: tandem fit {name}"
+        raise Refusal(Finding("--recipe", problem, remedy))
     if "/" not in name and not (FOLDER / f"{name}.yaml").exists():
         known = list(recipes())
         others = f"one of: {', '.join(known)}; whether another model fits says: tandem fit ORG/NAME"
@@ -154,5 +157,6 @@ def _enough(nodes: int, recipe: Recipe) -> int:
     needed = max(2, recipe.min_nodes)
     if "solo" not in recipe.topologies and nodes < needed:
         are = "is" if nodes == 1 else "are"
-        raise Refusal(Finding("--nodes", f"{nodes} {are} too few", f"{recipe.name} needs {needed}"))
+        remedy = f"ask for {recipe.name} with --nodes {needed}"
+        raise Refusal(Finding("--nodes", f"{nodes} {are} too few, it needs {needed}", remedy))
     return nodes

@@ -8,11 +8,13 @@ from bench.advise.choose import Choice, by_figure, crossings
 from bench.advise.load import Load
 from bench.advise.options import Outlook, Question
 from bench.advise.tell import NAMES
-from bench.advise.words import called
+from bench.advise.words import called, measuring
 from operations.plan.engines import ENGINES
 
 
-def changes(question: Question, outlooks: Sequence[Outlook], choice: Choice, load: Load) -> Iterator[str]:
+def changes(
+    question: Question, outlooks: Sequence[Outlook], choice: Choice, load: Load, declared: str
+) -> Iterator[str]:
     """A line each."""
     yield from _users(question, load)
     yield from _bounds(question, outlooks, load)
@@ -26,8 +28,7 @@ def changes(question: Question, outlooks: Sequence[Outlook], choice: Choice, loa
     if question.evidence.estimated and question.evidence.estimated.drafts:
         yield "tokens are drafted: how many are taken depends on what is written, and others' figures are of their text"
     if {each.kind for each in outlooks if each.point} != {"own run"}:
-        names = " ".join(dict.fromkeys(setup.topology for setup in question.setups()))
-        command = f'tandem bench --topologies "{names}" --prompt {load.prompt} --answer {load.answer}'
+        command = f"{measuring(question, declared)} --prompt {load.prompt} --answer {load.answer}"
         yield f"your own figures: {command}; this reads them"
 
 

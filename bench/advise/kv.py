@@ -10,7 +10,6 @@ from bench.advise.load import Load
 from operations.plan.config.knobs import Topology
 from operations.plan.config.spark import IDLE_GIB
 from operations.plan.engines import ENGINES
-from operations.plan.engines.base import count
 from operations.plan.recipes.recipe import Recipe
 from operations.plan.services.demand import demand
 
@@ -73,6 +72,4 @@ def too_much(recipe: Recipe, topology: str, nodes: int) -> str:
 
 def context(recipe: Recipe, model: models.Model | None) -> int | None:
     """Tokens that a request may have, question and answer together; None: not known."""
-    engine = ENGINES[recipe.engine]
-    said = engine.memory(recipe).context or count(recipe.flag(engine.CONTEXT))
-    return said or (model.context if model else None)
+    return ENGINES[recipe.engine].memory(recipe).context or (model.context if model else None)

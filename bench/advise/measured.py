@@ -22,6 +22,7 @@ from operations.plan.engines import ENGINES
 from operations.plan.recipes.formats import load_recipe
 from operations.plan.recipes.recipe import Recipe
 
+SOLO = Setup("solo")
 Rows = dict[tuple[Setup, Figure], dict[int, tuple[float, ...]]]
 
 
@@ -51,6 +52,18 @@ def tables(recipe: Recipe) -> list[Measured]:
     ]
     cited = [] if mine else [_cited(recipe)]
     return [*_by_article(mine, recipe), *_by_article(same, recipe), *(each for each in cited if each.rows)]
+
+
+def wholes(recipe: Recipe) -> list[Measured]:
+    """Whole answers that others had with a recipe on one Spark. Nothing is beside them, so no curve is made of them."""
+    return [
+        Measured(
+            "published", f"[{article.letter}]", each.prompt, each.answer, {(SOLO, "whole"): {1: (each.seconds,)}}, {}
+        )
+        for article in published.articles()
+        for each in article.whole
+        if each.recipe == recipe.name
+    ]
 
 
 def drafts(recipe: Recipe) -> bool:

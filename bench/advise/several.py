@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bench.advise.asking import AdviceRequest, measure
+from bench.advise.asking import AdviceRequest
 from bench.advise.choose import Choice, choose, error_between
 from bench.advise.load import Load
 from bench.advise.options import MOST, Outlook, Question
 from bench.advise.setups import Setup
 from bench.advise.tell import gives, is_own, target
 from bench.advise.trust import errors, kind_of, sure
-from bench.advise.words import called, command, folded, number, seconds, sparks, users
+from bench.advise.words import called, command, folded, measuring, number, seconds, sparks, users
 from operations.plan.config.refusal import Finding, Refusal
 
 Line = str | tuple[Sequence[str], Sequence[Sequence[str]]]
@@ -22,7 +22,7 @@ def how_many(question: Question, load: Load, declared: str) -> Iterator[Line]:
     known = _counts(question, load)
     if not known:
         problem = f"nothing is known of {question.recipe.name} at such lengths"
-        raise Refusal(Finding("load", problem, measure(question.recipe)))
+        raise Refusal(Finding("load", problem, f"measure it: {measuring(question, declared)}"))
     best = max(known, key=lambda setup: known[setup])
     if not known[best]:
         alone = question.outlook(best, load.at(1))
@@ -67,6 +67,12 @@ def lines(told: AdviceRequest) -> Iterator[Line]:
         yield from _nodes(told)
 
 
+def _nothing(told: AdviceRequest) -> Refusal:
+    """With a bench of the last question, which is that of the most nodes."""
+    remedy = f"measure it: {measuring(told.questions[-1], told.declared)}"
+    return Refusal(Finding("load", "nothing is known at this load", remedy))
+
+
 def _is_of_recipes(told: AdviceRequest) -> bool:
     """Whether recipes are compared, though all but one may be left out."""
     return bool(told.left_out) or len({question.recipe.name for question in told.questions}) > 1
@@ -81,8 +87,7 @@ def _within(told: AdviceRequest) -> Iterator[Line]:
             best = max(counts, key=lambda setup: counts[setup])
             found.append((question, best, counts[best]))
     if not found:
-        recipes = [question.recipe for question in told.questions]
-        raise Refusal(Finding("load", "nothing is known at such lengths", measure(*recipes)))
+        raise _nothing(told)
     # Fewer nodes come first where they keep as many.
     found.sort(key=lambda each: (-each[2], each[0].nodes))
     question, best, count = found[0]
@@ -140,7 +145,7 @@ def _recipes(told: AdviceRequest) -> Iterator[Line]:
     # Who is within the target comes first, then who has the whole answer soonest.
     found.sort(key=lambda each: ((each[2].missed or 0.0) > 1, each[2].whole or 0.0))
     if not found:
-        raise Refusal(Finding("load", "of no recipe anything is known at this load", measure()))
+        raise _nothing(told)
     question, choice, best = found[0]
     yield folded(f"The fastest is {question.recipe.name}, {called(choice.setup, question.nodes)}:")
     yield f"  {command(question, choice.setup, told.declared, is_own(question, choice.setup))}"
@@ -162,7 +167,7 @@ def _nodes(told: AdviceRequest) -> Iterator[Line]:
     load = told.load
     found = [(question, *seen) for question in told.questions if (seen := _best(question, load))]
     if not found:
-        raise Refusal(Finding("load", "nothing is known at this load", measure(told.questions[0].recipe)))
+        raise _nothing(told)
     (few, _, before), (many, choice, after) = found[0], found[-1]
     assert before.whole and after.whole
     gain, error = before.whole / after.whole - 1, error_between(before, after)

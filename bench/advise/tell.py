@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from bench import published
-from bench.advise.choose import LONGEST, Choice, by_figure, error_between
-from bench.advise.evidence import SAME_PROMPT
+from bench.advise.choose import Choice, by_figure, error_between
 from bench.advise.kv import context
 from bench.advise.load import BEST, KINDS, Load
+from bench.advise.measured import SOLO, wholes
 from bench.advise.options import Outlook, Question
 from bench.advise.setups import Setup
 from bench.advise.trust import is_known, is_measured, kind_of, off
-from bench.advise.words import by, called, command, folded, number, seconds, users
+from bench.advise.words import by, called, command, folded, number, seconds, sparks, users
 from bench.slo import Slo
 
 #: What is ahead by less than this in others' figures may be behind in the owner's.
@@ -40,7 +40,7 @@ def answer(question: Question, outlooks: Sequence[Outlook], choice: Choice, load
         yield folded(f"It misses the target ({target(load.target)}), as all do: {within}.")
     elif load.target:
         yield folded(f"That is within the target ({target(load.target)}).")
-    yield folded(_trust(chosen, outlooks, _read_by_others(question, load)))
+    yield folded(_trust(chosen, outlooks, _had_by_others(question, chosen, load)))
 
 
 def gives(outlook: Outlook) -> str:
@@ -71,31 +71,24 @@ def _others(question: Question, outlooks: Sequence[Outlook], chosen: Outlook) ->
     return " ".join(parts.values())
 
 
-def _trust(chosen: Outlook, outlooks: Sequence[Outlook], read: str) -> str:
+def _trust(chosen: Outlook, outlooks: Sequence[Outlook], had: str) -> str:
     if chosen.kind == "own run":
         return f"{kind_of(chosen).capitalize()} ({chosen.words})."
     if chosen.kind == "published":
         return f"{kind_of(chosen).capitalize()}, {chosen.words}; on your own Sparks: not yet."
     if chosen.kind == "computed":
-        return f"Computed {chosen.words}; {off(chosen)}. {read or _measured_so(chosen, outlooks)}"
-    nobody = read or "Nobody has measured it."
+        return f"Computed {chosen.words}; {off(chosen)}. {had or _measured_so(chosen, outlooks)}"
+    nobody = had or "Nobody has measured it."
     return f"Estimated from what the model reads and computes; {off(chosen)}. {nobody}"
 
 
-def _read_by_others(question: Question, load: Load) -> str:
-    """The first token of one user that others had of this model at such a prompt; empty: of none, or it is cached.
-
-    Such a row has no decode beside it and may be another release's, so no curve is made of it.
-    """
-    if load.users > 1 or load.cached:
-        return ""
-    for cell in published.cells(model=question.recipe.model.repo):
-        prompt = cell.load.prompt or 0
-        is_near = prompt and max(prompt / load.prompt, load.prompt / prompt) <= SAME_PROMPT
-        if is_near and prompt > LONGEST and (cell.figure, cell.users) == ("prefill", 1) and cell.value:
-            first = seconds(load.prompt / cell.value)
-            of = f"{cell.column}, {cell.setup.release}, {cell.source}"
-            return f"Others have the first token after {first} ({of}); nobody has measured the rest."
+def _had_by_others(question: Question, chosen: Outlook, load: Load) -> str:
+    """The whole answer that others had of just this recipe, in solo and at such lengths; empty: nobody had it."""
+    for each in wholes(question.recipe) if chosen.setup == SOLO else []:
+        if each.covers(load, SOLO):
+            took = each.means(SOLO)["whole"][1]
+            at = f"at {each.prompt:,} tokens in, {each.answer} out"
+            return f"Others had the whole answer after {took:g} s {at} ({each.name})."
     return ""
 
 
@@ -113,11 +106,7 @@ def title(question: Question, load: Load) -> str:
     wanted = f", {target(load.target)}" if load.target else ""
     taken = " (write prompt=, answer=, cached= where yours differ)" if load.called in KINDS else ""
     best = f"; what counts: {BEST[load.best]}" if load.best != "whole" else ""
-    return f"{question.recipe.name} on {_on(question.nodes)}; {load}{taken}{wanted}{best}"
-
-
-def _on(nodes: int) -> str:
-    return "one Spark" if nodes == 1 else f"{nodes} Sparks"
+    return f"{question.recipe.name} on {sparks(question.nodes)}; {load}{taken}{wanted}{best}"
 
 
 def who(load: Load) -> Iterator[str]:
@@ -167,7 +156,7 @@ def why(question: Question, outlooks: Sequence[Outlook], choice: Choice, load: L
         yield (f"{NAMES[load.best]}: {others} and {named} can't be told apart ({good}); {named}, because {reason}")
     elif choice.setup == verdict.ahead[0]:
         little = ": too little to trust without runs of your own" if verdict.by < LITTLE else ""
-        alone = "nothing else is known" if len(outlooks) > 1 else f"on {_on(question.nodes)} it runs in no other way"
+        alone = "nothing else is known" if len(outlooks) > 1 else f"on {sparks(question.nodes)} it runs in no other way"
         yield f"{NAMES[load.best]}: ahead of the next {by(verdict.by)}{little}" if verdict.by else alone
     for figure in ("ttft", "decode"):
         ahead = by_figure([each for each in outlooks if not each.why_not], figure)

@@ -51,7 +51,7 @@ def called(setup: Setup, nodes: int = 2) -> str:
 
 def command(question: Question, setup: Setup, declared: str, is_own: bool) -> str:
     """What makes it so. Routing and executor stay as they are declared, unless the owner's own runs have others."""
-    data = [f"recipe={question.recipe.name}"] if question.recipe.name != declared else []
+    data = _other(question, declared)
     data.append(f"topology={setup.topology}")
     if setup.group > 1:
         data.append(f"nodes_per_replica={setup.group}")
@@ -60,6 +60,16 @@ def command(question: Question, setup: Setup, declared: str, is_own: bool) -> st
         data.append(f"{'executor' if setup.topology == 'cluster' else 'routing'}={how}")
         data += [f"pipeline_parallel={stages}"] if stages else []
     return f"tandem apply {' '.join(data)}"
+
+
+def measuring(question: Question, declared: str) -> str:
+    """The bench of all ways in which a question may be answered."""
+    names = " ".join(dict.fromkeys(setup.topology for setup in question.setups()))
+    return " ".join(["tandem bench", *_other(question, declared), f'--topologies "{names}"'])
+
+
+def _other(question: Question, declared: str) -> list[str]:
+    return [f"recipe={question.recipe.name}"] if question.recipe.name != declared else []
 
 
 def width() -> int:

@@ -1,6 +1,7 @@
 """What others have published, as data with its source: one file an article, all of its tables.
 
     setups   what was measured over numbers of users: figures that `tandem advise` and `tandem report` read
+    whole    whole answers at one length, which `tandem advise` names beside what it computes
     tables   every other table of the article
 
 Throughputs are tokens a second of all users together, `ttft` is milliseconds. A value may be `OOM`, a range (`13-16`),
@@ -86,6 +87,15 @@ class Setup(_Strict):
     figures: dict[Figure, dict[int, Row]]
 
 
+class Whole(_Strict):
+    """Seconds until one user of one Spark had a whole answer. `recipe`: ours that was measured so."""
+
+    recipe: str
+    prompt: int
+    answer: int
+    seconds: float
+
+
 class Table(_Strict):
     """Any other table."""
 
@@ -105,6 +115,7 @@ class Article(_Strict):
     load: Load
     notes: tuple[str, ...] = ()
     setups: tuple[Setup, ...]
+    whole: tuple[Whole, ...] = ()
     tables: tuple[Table, ...] = ()
 
 

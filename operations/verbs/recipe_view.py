@@ -28,7 +28,7 @@ FOOT = {
     "GB on disk": "GB on disk: model and image, on each node. GiB free: that each node must have before a start.",
     "at once": "at once: requests that each engine lets in; no limit: none of the recipe's own, so its release's.",
     "Hub login": "Hub login: whether the Hub wants a token for the download.",
-    "one user": "one user: tokens a second on one Spark, as others have published them; `on 2`: on two alone.",
+    "one user": "one user: tokens a second on one Spark that others have published; `on N`: of a cluster of N alone.",
     "most": "most: the most tokens a second that others have published, and for how many users, on one Spark or two.",
     "recipe": "More of one: tandem recipes NAME. What fits your load: tandem advise. Recipes of others: tandem recipes "
     "add eugr.",
@@ -88,7 +88,7 @@ def _row(recipe: Recipe) -> Sequence[str]:
 
 
 def _alone(recipe: Recipe) -> str:
-    """`57`: the most that one user has on one Spark; `39 on 2` where it was measured on more alone; empty: nowhere."""
+    """`57`: the most that one user has on one Spark; `39 on 2` where only a cluster was measured; empty: nowhere."""
     alone = [each for each in recipe.figures if each.users == 1]
     of_one = [each for each in alone if each.topology == "solo"]
     best = max((each.tokens_per_second for each in of_one or alone), default=None)

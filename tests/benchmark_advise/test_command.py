@@ -15,6 +15,8 @@ from operations.plan.recipes.formats import load_recipe
 from tests.benchmark_report.made_up import RECIPE, made_up_run
 from tests.plan.samples import ROOT, knobs
 
+MTP = "qwen3.6-35b-a3b-nvfp4-mtp"
+
 
 def advise(runs: Path | None = None, /, **environment: str) -> subprocess.CompletedProcess[str]:
     plain = {name: value for name, value in os.environ.items() if name not in ("LOAD", "RECIPE", "NODES")}
@@ -36,6 +38,8 @@ def test_the_answer_is_the_first_line_and_a_command() -> None:
     assert source in " ".join(told.stdout.split())
     assert f"  {declared()} on 2 Sparks; 1 user, 1,024 tokens in, 128 out" in told.stdout
     assert "on your own Sparks: not yet." in " ".join(told.stdout.split())
+    other = " ".join(advise(LOAD="1 user", RECIPE=MTP, NODES="1").stdout.split())
+    assert f'your own figures: tandem bench recipe={MTP} --topologies "solo" --prompt 1024 --answer 256; this' in other
     # The routing stays as it is declared, whatever others have measured with.
     many = advise(LOAD="32 users").stdout
     assert many.startswith("Run replicas: tandem apply topology=replicas\n")
@@ -84,19 +88,20 @@ def test_which_recipe() -> None:
     assert "recipe=" in told.stdout.splitlines()[1] and "how good answers are is not judged" in " ".join(
         told.stdout.split()
     )
-    assert "left out: nemotron-3-ultra-nvfp4: 2 are too few" in told.stdout
+    assert "left out: nemotron-3-ultra-nvfp4: 2 are too few, it needs 4" in told.stdout
 
 
 def test_a_recipe_without_a_row_is_left_out_with_what_is_known_of_it() -> None:
     alone = " ".join(advise(LOAD="1 user coding agent", RECIPE="any", NODES="1").stdout.split())
     assert "left out: nemotron-3.5-lightning-nvfp4: solo: decode alone is known, 108 tok/s for 1 user ([AC])" in alone
-    assert "left out: qwen3.8-flash-next-nvfp4: 1 is too few" in alone
+    assert "left out: qwen3.8-flash-next-nvfp4: 1 is too few, it needs 2" in alone
     assert "nothing is known at this load" not in alone
     # One recipe alone is left, and it stands among the others all the same.
     alone = " ".join(advise(LOAD="1 user 766k in", RECIPE="any").stdout.split())
     assert alone.startswith("The fastest is nemotron-3-super-nvfp4-trtllm") and "left out: gpt-oss-120b-mxfp4:" in alone
     none = advise(LOAD="1 user 2000k in", RECIPE="any")
-    assert none.returncode == 1 and "of no recipe anything is known at this load; measure it" in none.stderr
+    said = "2,000,000 tokens in and 256 out are 2,000,256; the longest takes 1,048,576 together; shorten one"
+    assert none.returncode == 2 and none.stderr == f"advise: load: {said}\n"
     long = " ".join(advise(LOAD="2 users 200k in", RECIPE="any").stdout.split())
     assert "left out: gpt-oss-120b-mxfp4: takes 131,072 together (max-model-len)" in long
 
@@ -112,15 +117,36 @@ def test_one_spark_is_told_so() -> None:
     told = advise(LOAD="4 users", NODES="1 2").stdout
     assert told.startswith("A little: 2 Sparks in place of 1 bring the whole answer after")
     assert "\n1 Spark   solo" in told and "1 Sparks" not in told
-    assert "on one Spark it runs in no other way" in advise(LOAD="1 user", NODES="1").stdout
+    assert "on 1 Spark it runs in no other way" in advise(LOAD="1 user", NODES="1").stdout
 
 
-def test_a_long_prompt_that_others_have_read_is_not_called_unmeasured() -> None:
-    told = " ".join(advise(LOAD="1 user prompt=46000 answer=100", NODES="1").stdout.split())
-    assert "Others have the first token after 17 s (solo, vllm 0.31.0, [N]); nobody has measured the rest." in told
-    assert "Nobody has measured this" not in told
-    for load in ("1 user prompt=30000", "2 users prompt=46000", "1 user prompt=46000 cached=50%", "1 user"):
-        assert "Others have the first token" not in " ".join(advise(LOAD=load, NODES="1").stdout.split())
+@pytest.mark.parametrize(("recipe", "took"), [("", "22.8"), ("nemotron-3-super-nvfp4-auto-mtp", "25.8"), (MTP, "9.5")])
+def test_a_long_answer_that_others_had_is_not_called_unmeasured(recipe: str, took: str) -> None:
+    told = " ".join(advise(LOAD="1 user prompt=46000 answer=100", RECIPE=recipe, NODES="1").stdout.split())
+    assert f"Others had the whole answer after {took} s at 46,000 tokens in, 100 out ([N])." in told
+    assert "Nobody has measured" not in told
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"LOAD": "1 user prompt=30000 answer=100"},
+        {"LOAD": "1 user prompt=46000 answer=2000"},
+        {"LOAD": "2 users prompt=46000 answer=100"},
+        {"LOAD": "1 user prompt=46000 answer=100 cached=50%"},
+        {"LOAD": "1 user prompt=46000 answer=100", "RECIPE": "nemotron-3-super-nvfp4-marlin"},
+        {"LOAD": "1 user prompt=46000 answer=100", "NODES": "2"},
+    ],
+)
+def test_what_others_had_stands_beside_the_same_alone(asked: dict[str, str]) -> None:
+    told = advise(**{"NODES": "1", **asked})
+    assert told.returncode == 0 and "Others had" not in " ".join(told.stdout.split())
+
+
+def test_who_has_read_enough_gets_no_traceback() -> None:
+    command = f"LOAD='1 user' {sys.executable} -m bench.advise | true"
+    told = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert not told.stderr
 
 
 def test_whether_a_second_pair_is_worth_it() -> None:
@@ -170,7 +196,10 @@ def test_a_run_of_another_recipe_and_a_cut_one_are_left_out(tmp_path: Path) -> N
         ({"LOAD": "8 users 0 in"}, "prompt=`0` is no number of tokens"),
         ({"LOAD": "8 users cached=100%"}, "cached=`100%` is no share of a prompt"),
         ({"LOAD": "users=1", "NODES": "0"}, "`0` is no number of nodes"),
-        ({"LOAD": "users=1", "NODES": "2", "RECIPE": "nemotron-3-ultra-nvfp4"}, "2 are too few"),
+        (
+            {"LOAD": "users=1", "NODES": "2", "RECIPE": "nemotron-3-ultra-nvfp4"},
+            "2 are too few, it needs 4; ask for nemotron-3-",
+        ),
         ({"LOAD": "users=1", "RECIPE": "lab-tiny-llama"}, "nothing is known of lab-tiny-llama"),
         ({"LOAD": "8 users", "RECIPE": "gpt-oss"}, "no recipe is named `gpt-oss`; did you mean `gpt-oss-120b-mxfp4`?"),
         (
@@ -181,7 +210,7 @@ def test_a_run_of_another_recipe_and_a_cut_one_are_left_out(tmp_path: Path) -> N
         ({"LOAD": "8 users", "RUN": "/nonexistent"}, "there is no such folder"),
         (
             {"LOAD": "users=6", "RECIPE": "nemotron-3-ultra-nvfp4"},
-            "cluster, mp, 4 nodes: decode alone is known, 15.3 tok/s for 1 user ([R]); measure it: tandem bench --topo",
+            'for 1 user ([R]); measure it: tandem bench recipe=nemotron-3-ultra-nvfp4 --topologies "cluster"',
         ),
         # A recipe that says no least number of nodes: its cluster is of two.
         (
@@ -190,15 +219,15 @@ def test_a_run_of_another_recipe_and_a_cut_one_are_left_out(tmp_path: Path) -> N
         ),
         (
             {"LOAD": "1 user", "RECIPE": "qwen3.8-flash-next-nvfp4", "NODES": "1 2"},
-            "1 is too few; qwen3.8-flash-next-nv",
+            "1 is too few, it needs 2; ask for qwen3.8-flash-next-nvfp4 with --nodes 2",
         ),
         (
             {"LOAD": "64 users", "RECIPE": "nemotron-3-super-nvfp4-marlin", "NODES": "1"},
-            "nothing can be said of it: solo: OOM ([A]); ask for fewer users, or measure it: tandem bench",
+            'fewer users, or measure it: tandem bench recipe=nemotron-3-super-nvfp4-marlin --topologies "solo"',
         ),
         (
             {"LOAD": "1 user", "RECIPE": "nvidia/Llama-3.3-70B-Instruct-NVFP4"},
-            "is no recipe, and advice is of recipes alone; whether this model fits says: tandem fit nvidia/Llama-3",
+            "recipes alone; the file of one ends in .yaml; whether a model of this name fits says: tandem fit nv",
         ),
         ({"LOAD": "1 user", "RECIPE": "llama-3.3"}, "; whether another model fits says: tandem fit ORG/NAME"),
     ],

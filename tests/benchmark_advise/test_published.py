@@ -130,6 +130,14 @@ def test_every_source_is_known_here() -> None:
             assert load_recipe(cell.setup.recipe).model.repo == cell.setup.model
 
 
+def test_a_whole_answer_is_of_a_recipe_that_cites_the_article_and_stands_in_its_table() -> None:
+    for each in published.articles():
+        rows = [row for table in each.tables for row in table.rows]
+        for whole in each.whole:
+            [alone] = [it for it in load_recipe(whole.recipe).figures if (it.users, it.source) == (1, each.letter)]
+            assert any(alone.tokens_per_second in row and whole.seconds in row for row in rows), whole
+
+
 def test_a_figure_that_several_print_is_there_once() -> None:
     keys = Counter((cell.setup.recipe, cell.figure, cell.column, cell.users) for cell in _with_recipe())
     assert max(keys.values()) == 1

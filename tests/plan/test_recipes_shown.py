@@ -14,7 +14,7 @@ from operations.plan.recipes.picks import PICKS
 from operations.plan.recipes.recipe import Figure, Recipe
 from operations.verbs import recipe_table, recipes
 from operations.verbs.recipe_remarks import grouped
-from operations.verbs.recipe_view import one, table
+from operations.verbs.recipe_view import FOOT, one, table
 from tests.plan.samples import ROOT
 
 SHIPPED = recipe_table.shipped()
@@ -58,6 +58,9 @@ def test_one_user_s_figure_is_one_spark_s_and_else_says_of_how_many() -> None:
     said = {recipe.name: [next(iter(column.cells)) for column in table([recipe]).columns][7] for recipe in SHIPPED}
     assert (said["gpt-oss-120b-mxfp4"], said["gemma4-26b-a4b-fp8"]) == ("58", "39")
     assert (said["qwen3.8-flash-next-nvfp4"], said["nemotron-3-ultra-nvfp4"]) == ("39 on 2", "15 on 4")
+    for recipe in (each for each in SHIPPED if " on " in str(said[each.name])):
+        assert {each.topology for each in recipe.figures if each.users == 1} == {"cluster"}
+    assert "`on N`: of a cluster of N alone." in FOOT["one user"]
 
 
 def test_one_recipe_is_shown_with_all_that_is_known(capsys: pytest.CaptureFixture[str]) -> None:

@@ -223,8 +223,9 @@ class TensorRtLlm:
         return bool((recipe.config or {}).get("speculative_config"))
 
     def memory(self, recipe: Recipe) -> Memory:
-        """Its share is of what is free behind the weights, so it says nothing of the whole."""
-        return Memory(requests=count(recipe.flag(self.REQUESTS)) or None)
+        """Its share is of what is free behind the weights, so it names no share of the whole."""
+        requests, context = (count(recipe.flag(name)) or None for name in (self.REQUESTS, self.CONTEXT))
+        return Memory(requests=requests, context=context)
 
     def demand(self, recipe: Recipe, parts: int) -> Demand:
         """Its weights: it asks for nothing before, and its KV cache has a share of what they leave
