@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from operations.init import find
 from operations.init.ask import NO, YES, Asker
@@ -104,7 +105,7 @@ def _one(asker: Asker, login: Login, is_user_given: bool) -> tuple[Tried, str]:
             return Tried(login, found), asked
         asker.say(f"  {found}" if not asker.is_asking else f"  {login.name} {found.problem}")
         if found.kind == "login" and not is_user_given and asker.is_asking and not asked:
-            asked = asker.ask(f"  Your login on {login.name}", user_of(login), _login_name)
+            asked = asker.ask(f"  Your login on {login.name}", user_of(login), partial(_login_name, login))
             if asked != user_of(login):
                 login = replace(login, user=asked)
                 continue
@@ -114,10 +115,11 @@ def _one(asker: Asker, login: Login, is_user_given: bool) -> tuple[Tried, str]:
     return Tried(login, found), asked
 
 
-def _login_name(said: str) -> str:
+def _login_name(login: Login, said: str) -> str:
     """A login's name. Raises Refusal, also for the answer to a question of yes or no: those stand around this one."""
-    if said.lower() in (*YES, *NO):
-        raise Refusal(Finding("login", f"`{said}` is no login's name", "type the name with which you log in there"))
+    if said.lower() in (*YES, *NO) and said != user_of(login):
+        remedy = f"type the name with which you log in there; where it is that, name the node `{said}@{login.name}`"
+        raise Refusal(Finding("login", f"`{said}` is no login's name", remedy))
     return parse(f"{said}@x").user
 
 

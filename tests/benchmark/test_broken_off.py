@@ -13,7 +13,7 @@ from tests.benchmark.nodes import TINY, Nodes, only, refused
 from tests.support.waiting import until
 
 
-# SIGTERM: in the tests below.
+# After SIGTERM the last test goes on.
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_run_that_is_broken_off_goes_on_and_the_declared_topology_is_back(two: Nodes, number: signal.Signals) -> None:
     asked = {**TINY, "TOPOLOGIES": "solo replicas", "TARGETS": "proxy", "DATA": "topology=replicas"}
@@ -64,7 +64,8 @@ def test_a_run_s_folder_that_does_not_fit_is_refused(two: Nodes) -> None:
         if "proxy/4/0" in line:
             break
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
+    said = process.communicate(timeout=60)[0]
+    assert process.returncode == 130 and "goes on where it was" in said, said
     path = only(two.runs)
     refused(two, "is a run of other parameters", 2, **{**asked, "USERS": "2"}, RUN=str(path))
     refused(two, "has the seed", 2, **asked, SEED="5", RUN=str(path))
@@ -76,3 +77,7 @@ def test_a_run_s_folder_that_does_not_fit_is_refused(two: Nodes) -> None:
     requests = (path / "requests.jsonl").read_text()
     (path / "requests.jsonl").write_text(requests[requests.index("\n") + 1 :])
     refused(two, "was cut or changed: step replicas/proxy/1/0 had 1 requests, 0 are there", 2, **asked, RUN=str(path))
+    (path / "requests.jsonl").write_text(requests)
+    done = two.bench(**asked)
+    assert done.returncode == 0 and "going on: " in done.stdout, done.stdout + done.stderr
+    assert only(two.runs) == path

@@ -23,7 +23,7 @@ from operations.init.folder import Owned
 from operations.init.knock import why
 from operations.init.login import Login, parse, parse_all
 from operations.init.mends import accept, allow_sudo, copy_key
-from operations.init.nodes import which
+from operations.init.nodes import _login_name, which
 from operations.init.questions import Flags
 from operations.init.seen import Seen, read
 from operations.plan.config.refusal import Refusal
@@ -53,6 +53,12 @@ def test_a_login_is_read_as_ssh_takes_it(typed: str, login: Login) -> None:
 def test_what_is_no_login_is_refused_and_never_a_flag_of_ssh(typed: str) -> None:
     with pytest.raises(Refusal, match="write spark-1"):
         parse(typed)
+
+
+def test_a_login_is_no_answer_of_yes_or_no_unless_it_is_the_one_that_ssh_takes() -> None:
+    with pytest.raises(Refusal, match="where it is that, name the node `no@spark-1"):
+        _login_name(Login("spark-1.local", "me"), "no")
+    assert _login_name(Login("spark-1.local", "no"), "no") == "no"
 
 
 def test_a_port_and_an_address_are_in_the_inventory_where_they_differ() -> None:

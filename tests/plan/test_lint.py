@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from operations.plan.engines import ENGINES, kept
 from operations.plan.engines.vllm_flags import SEVERAL
 from operations.plan.recipes.formats import FOLDER, load_recipe
 from operations.plan.recipes.judge import lint
@@ -213,6 +214,21 @@ def test_a_warning_is_shown(flags: Any, said: str) -> None:
 )
 def test_a_folder_of_compiled_code_that_goes_with_the_container_is_told(env: Any, is_told: bool) -> None:
     assert any("goes with the container" in remark for remark in remarks(error=False, env=env)) is is_told
+
+
+@pytest.mark.parametrize(
+    ("engine", "name", "is_told"),
+    [
+        ("llama-cpp", "XDG_CACHE_HOME", False),
+        ("llama-cpp", "CUDA_CACHE_PATH", True),
+        ("tensorrt-llm", "VLLM_CACHE_ROOT", False),
+        ("tensorrt-llm", "TRITON_CACHE_DIR", True),
+        ("sglang", "DG_JIT_CACHE_DIR", True),
+    ],
+)
+def test_such_a_folder_is_told_where_the_engine_has_it(engine: str, name: str, is_told: bool) -> None:
+    recipe = MARLIN.model_copy(update={"env": {name: "/tmp/c"}})
+    assert bool(list(kept.lost(recipe, ENGINES[engine].CACHES))) is is_told
 
 
 def test_a_kernel_that_is_no_class_is_a_warning_with_the_nearest_name() -> None:

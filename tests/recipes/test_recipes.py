@@ -99,6 +99,7 @@ def become(file: Path) -> dict[str, Any]:
         "starts": list(recipe.start_mods),
         "drops": recipe.drop_caches_s,
         "models": [f"{model.repo} ({model.kind})" for model in recipe.further_models],
+        "files": {model.repo: list(model.files) for model in recipe.further_models},
         "beside": list(recipe.attached),
         "answers": recipe.answers,
         "errors": [line.removeprefix("error: ") for line in said if line.startswith("error: ")],

@@ -76,7 +76,7 @@ def remarks(recipe: Recipe, knobs: Knobs) -> Iterator[Remark]:
     level = recipe.env.get("NCCL_DEBUG", "")
     if level and level.upper() not in _LEVELS and may_use_rdma(recipe, knobs):
         problem = f"env `NCCL_DEBUG` is `{level}`, and over RDMA the ranks of a cluster get {_LEVELS[0]}"
-        yield Remark(False, problem, "nothing to do: by what NCCL says then a start sees its network")
+        yield Remark(False, problem, "nothing to do: a start is proven by what NCCL logs at INFO")
 
 
 def expected(recipe: Recipe, knobs: Knobs) -> tuple[str, ...]:

@@ -18,12 +18,17 @@ from operations.plan.recipes.recipe import Recipe
 
 #: Where a container has what its ranks must have alike: it goes with the container, so that all begin with nothing.
 ONE_START = "/tmp/tandem-one-start"
-#: Variables that say where engines and their libraries keep what they have compiled.
-_SAY_WHERE = (
-    *("VLLM_CACHE_ROOT", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH", "XDG_CACHE_HOME"),
-    *("FLASHINFER_WORKSPACE_BASE", "DG_JIT_CACHE_DIR", "SGLANG_DG_CACHE_DIR", "TILELANG_CACHE_DIR"),
-    "TORCH_EXTENSIONS_DIR",
-)
+#: Variables that say where engines and their libraries keep what they have compiled -> folders of a cache's path. What
+#: Python's libraries keep beside these goes with Triton's. The first two are not below /root/.cache by themselves.
+_MOVED = {"TRITON_CACHE_DIR": "triton", "CUDA_CACHE_PATH": "nv"}
+_SAY_WHERE = {
+    **_MOVED,
+    **dict.fromkeys(("VLLM_CACHE_ROOT", "XDG_CACHE_HOME"), "vllm"),
+    **dict.fromkeys(("TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "TILELANG_CACHE_DIR"), "triton"),
+    "FLASHINFER_WORKSPACE_BASE": "flashinfer",
+    "DG_JIT_CACHE_DIR": "deep_gemm",
+    "SGLANG_DG_CACHE_DIR": "sglang/deep_gemm",
+}
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,7 @@ CUDA = Cache(
     by_name=True,
 )
 #: By which the two that are not below /root/.cache by themselves come to lie there.
-MOVED = {"TRITON_CACHE_DIR": f"{CACHE_MOUNT}/triton", "CUDA_CACHE_PATH": f"{CACHE_MOUNT}/nv"}
+MOVED = {name: f"{CACHE_MOUNT}/{path}" for name, path in _MOVED.items()}
 #: Of libraries that any engine here has; each writes a file whole and then renames it.
 LIBRARIES = (
     Cache(
@@ -105,12 +110,16 @@ LIBRARIES = (
 )
 
 
-def lost(recipe: Recipe) -> Iterator[Remark]:
-    """A recipe's folders of compiled code that are not below the one that stays: other tools mount others."""
+def lost(recipe: Recipe, caches: Sequence[Cache]) -> Iterator[Remark]:
+    """A recipe's folders of compiled code that are not below the one that stays: other tools mount others. `caches`:
+    its engine's.
+    """
+    paths = " ".join(f"/{each.path}/" for each in caches)
     for name, value in recipe.env.items():
         # FlashInfer's own folder is below that of a user.
         place = f"{value.rstrip('/')}/.cache" if name.endswith("_BASE") else value
-        if name in _SAY_WHERE and value.startswith("/") and not f"{place}/".startswith(f"{CACHE_MOUNT}/"):
+        is_used = name in _SAY_WHERE and f"/{_SAY_WHERE[name]}/" in paths
+        if is_used and value.startswith("/") and not f"{place}/".startswith(f"{CACHE_MOUNT}/"):
             problem = f"env `{name}` is `{value}`, which goes with the container: each start compiles anew"
             yield Remark(False, problem, f"remove it, or name a folder below {CACHE_MOUNT}, which stays")
 

@@ -10,10 +10,10 @@ from operations.plan.engines.base import Weights
 #: What makes a model see: it lies beside the weights, whatever their quant.
 MMPROJ = "*mmproj*.gguf"
 #: What `llama-server -hf ORG/NAME` looks for first (docs/engines.md).
-_QUANT = "Q4_K_M"
-_PART = re.compile(r"(.+)-\d{5}-of-(\d{5})\.gguf", re.IGNORECASE)
+_USUAL = "Q4_K_M"
+_PART = re.compile(r"(.+)-\d{5}-of-(\d{5}\.gguf)", re.IGNORECASE)
 #: A repository, and a quant or a file of it.
-_TAGGED = re.compile(r"([^:/]+/[^:/]+):([\w.-]+|[\w./-]+\.gguf)", re.ASCII)
+_TAGGED = re.compile(r"([^:/]+/[^:/]+):([\w.-]+|[\w./-]+(?i:\.gguf))", re.ASCII)
 
 
 def wanted(served: str, named: str, file: str) -> Weights:
@@ -35,15 +35,15 @@ def wanted(served: str, named: str, file: str) -> Weights:
     if quant.lower().endswith(".gguf"):
         return Weights(repo, other, (is_part(quant), MMPROJ))
     remarks = () if quant else (
-        Remark(False, f"no quant of {repo or other} is named: {_QUANT} is taken", f"write {repo or other}:{_QUANT}"),
+        Remark(False, f"no quant of {repo or other} is named: {_USUAL} is taken", f"write {repo or other}:{_USUAL}"),
     )  # fmt: skip
-    return Weights(repo, other, (*_patterns(quant or _QUANT), MMPROJ), remarks)
+    return Weights(repo, other, (*_patterns(quant or _USUAL), MMPROJ), remarks)
 
 
 def is_part(name: str) -> str:
     """The pattern of all parts where a file is one of several; else the file."""
     found = _PART.fullmatch(name)
-    return f"{found[1]}-*-of-{found[2]}.gguf" if found else name
+    return f"{found[1]}-*-of-{found[2]}" if found else name
 
 
 def _split(text: str) -> tuple[str, str]:

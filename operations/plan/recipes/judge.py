@@ -30,7 +30,7 @@ def lint(
     runs = ENGINES[recipe.engine]
     subject = Subject(recipe, knobs, image or shipped(recipe), image is not None, nodes, mtp, runs.TITLE)
     found = [*recipe.remarks, *_topology(subject), *letters.signs(subject), *letters.braces(subject)]
-    found += [*kept.lost(recipe), *nccl.remarks(recipe, knobs)]
+    found += [*kept.lost(recipe, runs.CACHES), *nccl.remarks(recipe, knobs)]
     return list(dict.fromkeys([*found, *runs.lint(subject)]))
 
 

@@ -19,6 +19,12 @@ KEYS = (
     *("defaults", "env", "build_args", "cluster_only", "solo_only", "model_revision"),
 )
 
+#: Keys of sparkrun's that run-recipe.py does not read.
+INSTEAD = {
+    **sparkrun.INSTEAD,
+    "distribution_config": "left out, as run-recipe.py does: a commit or a file that it lists does not count",
+}
+
 
 def recipe(document: Document) -> Recipe:
     """The recipe; raises Refusal when it can't be one."""
@@ -26,7 +32,7 @@ def recipe(document: Document) -> Recipe:
     remarks: list[Remark] = []
     for key in data:
         if key not in KEYS:
-            known = sparkrun.INSTEAD.get(key) or nearest(key, KEYS, "Tandem leaves it out")
+            known = INSTEAD.get(key) or nearest(key, KEYS, "Tandem leaves it out")
             remarks.append(Remark(False, f"`{key}` is no key of this format", known))
     if not (template := given.text(document, "command")):
         raise given.refuse(document, "the key `command` is missing", "add `command`")

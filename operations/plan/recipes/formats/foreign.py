@@ -24,7 +24,7 @@ from operations.wire import Json
 #: Minutes that a load may take when the recipe does not say: a first start with autotuning took 18 ([F]).
 LOAD_MINUTES = 30
 #: What stands behind a repository's name for one of its files in GGUF.
-_QUANT = r"(?i:(?:UD-)?(?:I?Q\d\w*|TQ\d\w*|B?F16|F32|MXFP4\w*)|[\w.-]+\.gguf)"
+_TAG = r"(?i:(?:UD-)?(?:I?Q\d\w*|TQ\d\w*|B?F16|F32|MXFP4\w*)|[\w.-]+\.gguf)"
 
 
 def duplicates(document: Document) -> list[Remark]:
@@ -235,7 +235,7 @@ def _repository(document: Document, of_quants: bool, served: str, named: str, re
         return named
     if not (served or named):
         raise refuse(document, "it names no model", "add `model: ORG/NAME`")
-    if re.fullmatch(rf"{REPOSITORY}:{_QUANT}", served or named):
+    if re.fullmatch(rf"{REPOSITORY}:{_TAG}", served or named):
         problem = f"its model is `{served or named}`, a quant in GGUF, and Tandem serves GGUF with llama-cpp alone"
         raise refuse(document, problem, "choose a recipe of llama-cpp, or name a model in safetensors")
     problem = f"its model is `{served or named}`, which is no repository on the Hub"

@@ -55,9 +55,9 @@ def complete(recipe: Recipe, folder: Path) -> Recipe:
     answers = recipe.answers if "answers" in recipe.model_fields_set else engine.answers(recipe)
     remarks = list(_answered(recipe, answers))
     flags_name = named(recipe)
-    models, attached = _further(recipe, flags_name), dict[str, str]()
-    served = recipe.model.model_copy(update={"kind": engine.WEIGHTS, "files": _with_named(recipe, flags_name)})
-    recipe = recipe.model_copy(update={"model": served, "further_models": models, "answers": answers})
+    served, *models = (_with_named(recipe, flags_name, each) for each in (recipe.model, *_further(recipe, flags_name)))
+    served, attached = served.model_copy(update={"kind": engine.WEIGHTS}), dict[str, str]()
+    recipe = recipe.model_copy(update={"model": served, "further_models": tuple(models), "answers": answers})
     for each in flags_name:
         found = _beside(folder, each.text) if each.kind == "file" and not reference(recipe, each) else None
         content = _content(found) if found else None
@@ -77,7 +77,7 @@ def complete(recipe: Recipe, folder: Path) -> Recipe:
 
 def _further(recipe: Recipe, flags_name: list[Named]) -> tuple[Model, ...]:
     """The models that the recipe lists, then those that its flags name; what each is follows from the flags."""
-    models = {model.repo: model for model in recipe.further_models}
+    models = {model.repo: model for model in recipe.further_models if model.repo != recipe.model.repo}
     kinds: dict[str, set[Kind]] = {}
     for each in flags_name:
         found = reference(recipe, each)
@@ -89,13 +89,13 @@ def _further(recipe: Recipe, flags_name: list[Named]) -> tuple[Model, ...]:
     return tuple(_of_kind(model, kinds.get(repo, set())) for repo, model in models.items())
 
 
-def _with_named(recipe: Recipe, flags_name: list[Named]) -> tuple[str, ...]:
-    """Patterns of the served model's files: those of its repository that a flag names are fetched too."""
-    if not recipe.model.files:
-        return ()
+def _with_named(recipe: Recipe, flags_name: list[Named], model: Model) -> Model:
+    """A model of which some files are fetched, and those of it that a flag names."""
+    if not model.files:
+        return model
     found = [named for each in flags_name if (named := reference(recipe, each))]
-    own = [each.rest.lstrip("/") for each in found if each.repo == recipe.model.repo and each.rest]
-    return tuple(dict.fromkeys((*recipe.model.files, *own)))
+    own = [each.rest.lstrip("/") for each in found if each.repo == model.repo and each.rest]
+    return model.model_copy(update={"files": tuple(dict.fromkeys((*model.files, *own)))})
 
 
 def _of_kind(model: Model, kinds: set[Kind]) -> Model:

@@ -101,7 +101,7 @@ def recipe(document: Document) -> Recipe:
         env=env | foreign.environment(command.env, remarks),
         remarks=remarks,
         otherwise=ENGINES[command.engine or engine].SPARKRUN.image_of(str(data.get("runtime") or "")),
-        further_models=_distributed(document),
+        further_models=_distributed(document, defaults),
         revision=data.get("model_revision"),
         description=str(data.get("description") or metadata.get("description") or document.path.stem).strip(),
         **foreign.mods(document, remarks, env),
@@ -109,21 +109,32 @@ def recipe(document: Document) -> Recipe:
     )
 
 
-def _distributed(document: Document) -> tuple[Model, ...]:
-    """The models beside the served one that the recipe has copied to the nodes: commit and files where it says them."""
+def _distributed(document: Document, defaults: Json) -> tuple[Model, ...]:
+    """The models that the recipe has copied to the nodes: commit and files where it says them. Raises Refusal."""
     config = given.mapping(document.data.get("distribution_config"))
     entries = given.listed(given.mapping(config.get("models")).get("entries"))
-    own = ("{model}", str(document.data.get("model")))
-    found = {}
+    values = {"model": document.data.get("model"), **defaults}
+    found: dict[str, Model] = {}
     for each in (*entries, *given.listed(config.get("additional_models"))):
         entry = each if isinstance(each, dict) else {"name": each}
-        name, revision = str(entry.get("name")), str(entry.get("revision") or "")
-        if name not in own and re.fullmatch(REPOSITORY, name):
+        name, revision = fill(str(entry.get("name")), values)[0], str(entry.get("revision") or "")
+        if re.fullmatch(REPOSITORY, name):
             patterns = map(str, given.listed(entry.get("allow_patterns")))
             files = tuple(pattern for pattern in patterns if re.fullmatch(r"[^\s/]\S*", pattern))
             commit = revision if re.fullmatch("[0-9a-f]{40}", revision) else None
-            found[name] = Model(repo=name, revision=commit, files=files)
+            model = Model(repo=name, revision=commit, files=files)
+            found[name] = _united(document, found.get(name, model), model)
     return tuple(found.values())
+
+
+def _united(document: Document, one: Model, other: Model) -> Model:
+    """A model that is listed twice: all files of both, at the one commit that is said."""
+    commit = one.revision or other.revision
+    if other.revision not in (None, commit):
+        problem = f"distribution_config: {one.repo} has two revisions, {commit} and {other.revision}"
+        raise given.refuse(document, problem, "write one of them")
+    files = dict.fromkeys((*one.files, *other.files)) if one.files and other.files else ()
+    return one.model_copy(update={"revision": commit, "files": tuple(files)})
 
 
 def _engine(document: Document) -> str:
