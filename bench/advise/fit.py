@@ -154,6 +154,7 @@ def nodes_left_out() -> tuple[Miss, ...]:
     return _misses(lambda point: setup_of_cell(point.cell).ranks)
 
 
+@functools.cache
 def from_solo() -> tuple[Miss, ...]:
     """What is computed of replicas and clusters where solo's rows of a table are all that is known."""
     found = list[Miss]()
