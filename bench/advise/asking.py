@@ -147,7 +147,7 @@ def _nodes(text: str) -> list[int]:
             raise Refusal(
                 Finding("--nodes", f"`{word}` is no number of nodes", "1 to 99, e.g. --nodes 2, or --nodes 2,4")
             )
-    return [int(word) for word in dict.fromkeys(words)]
+    return sorted({int(word) for word in words})
 
 
 def _enough(nodes: int, recipe: Recipe) -> int:

@@ -41,10 +41,12 @@ def advise(
 def _of_folder(at: At) -> str:
     """How many Sparks the owner's inventory has; empty, with a note: it is no plain list."""
     try:
-        return str(len(logins_of(at.inventory, at.inventory.read_text())))
+        nodes = logins_of(at.inventory, at.inventory.read_text())
     except (OSError, UnicodeError, Refusal):
+        nodes = ()
+    if not nodes:
         print(f"note: {at.inventory.name} has no plain list of nodes: two Sparks, unless --nodes says", file=sys.stderr)
-        return ""
+    return str(len(nodes) or "")
 
 
 @verb(CHOOSE, "tandem bench", 'tandem bench --topologies "solo cluster replicas" --for 30m', knobs=True)

@@ -91,7 +91,7 @@ def option(context: Any, name: str, argv: Sequence[str]) -> str:
     from operations.plan.config.knobs import Knobs, is_typed
 
     value, path = _value(name, argv), context.command_path
-    if context.parent is None and (line := _behind_its_verb(context.command.commands, argv)):
+    if context.parent is None and (line := _behind_its_verb(name, context.command.commands, argv)):
         return f"`{name}` stands behind the verb: `tandem {line}`"
     if other := _OTHERWISE.get((context.info_name, name)):
         line = _line(other + word.removeprefix(name) if word.partition("=")[0] == name else word for word in argv)
@@ -121,10 +121,14 @@ def option(context: Any, name: str, argv: Sequence[str]) -> str:
     return f"`{path}` has no `{name}`; did you mean {', or '.join(of)}?"
 
 
-def _behind_its_verb(verbs: Mapping[str, Any], argv: Sequence[str]) -> str:
-    """What was typed with its verb in front; empty: it has none."""
+def _behind_its_verb(name: str, verbs: Mapping[str, Any], argv: Sequence[str]) -> str:
+    """What was typed with its verb in front; empty: there is none, or it has no option of that name."""
     place = next((place for place, word in enumerate(argv) if word in verbs), None)
-    return "" if place is None else _line([argv[place], *argv[:place], *argv[place + 1 :]])
+    if place is None or (verb := argv[place], name) == _REMOVES or hasattr(verbs[verb], "commands"):
+        return ""
+    if not any(name in of.opts for of in verbs[verb].params):
+        return ""
+    return _line([verb, *argv[:place], *argv[place + 1 :]])
 
 
 def _together(context: Any, argv: Sequence[str]) -> str:

@@ -102,6 +102,8 @@ def test_each_word_that_is_typed_for_a_verb_leads_to_one_that_there_is(word: str
         ("apply --reach home", "`tandem apply` has no `--reach`; did you mean `tandem init --reach home`?"),
         ("apply --deep", "`tandem apply` has no `--deep`; did you mean `tandem verify --deep`?"),
         ("-C sparks status --json", "`-C` stands behind the verb: `tandem status -C sparks --json`"),
+        ("--jsn status", "No such option: --jsn; `tandem --help` lists what there is"),
+        ("-C sparks models prune", "No such option: -C; `tandem --help` lists what there is"),
         ("--folder sparks", "No such option: --folder; `tandem --help` lists what there is"),
         ("status --jsn", "No such option: --jsn (Possible options: --json); `tandem status --help`"),
         ("init new -C sparks", "No such option: -C; `tandem init --help` lists what there is"),
