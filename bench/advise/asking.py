@@ -75,7 +75,7 @@ def _lengths(load: Load) -> str:
 
 
 def _too_long(recipe: Recipe, load: Load) -> str:
-    """What a recipe takes, where a load is longer; empty: it is not."""
+    """A recipe's context, in words, if the load exceeds it; else an empty text."""
     longest = context(recipe, models.of(recipe))
     is_longer = longest and load.prompt + load.answer > longest
     return f"takes {longest:,} together ({ENGINES[recipe.engine].CONTEXT})" if is_longer else ""

@@ -68,7 +68,7 @@ def lines(told: AdviceRequest) -> Iterator[Line]:
 
 
 def _nothing(told: AdviceRequest) -> Refusal:
-    """With a bench of the last question, which is that of the most nodes."""
+    """Its remedy is a bench of the last question: that of the most nodes, where numbers of nodes are compared."""
     remedy = f"measure it: {measuring(told.questions[-1], told.declared)}"
     return Refusal(Finding("load", "nothing is known at this load", remedy))
 
@@ -128,7 +128,7 @@ def _left_out(told: AdviceRequest, known: set[str]) -> Iterator[Line]:
 
 
 def _decode(question: Question) -> str:
-    """What others say of decode where they say nothing of a first token; empty: nothing at all."""
+    """Published decode speeds of each setup, in words; an empty text where there are none."""
     found = ((setup, question.evidence.decode_alone(setup)) for setup in question.setups())
     return "; ".join(f"{setup}: {said}" for setup, said in found if said)
 

@@ -122,7 +122,7 @@ def option(context: Any, name: str, argv: Sequence[str]) -> str:
 
 
 def _behind_its_verb(name: str, verbs: Mapping[str, Any], argv: Sequence[str]) -> str:
-    """What was typed with its verb in front; empty: there is none, or it has no option of that name."""
+    """The typed line with its verb first; an empty text where there is no verb that has the option `name`."""
     place = next((place for place, word in enumerate(argv) if word in verbs), None)
     if place is None or (verb := argv[place], name) == _REMOVES or hasattr(verbs[verb], "commands"):
         return ""
