@@ -76,7 +76,8 @@ def _figure(seen: physics.Point, cell: Cell, prompt: int, answer: int) -> float:
     return seen.decode(cell.users, answer)
 
 
-def points() -> list[Point]:
+@functools.cache
+def points() -> tuple[Point, ...]:
     """Every published figure that is a number, of a model that is known as it was served.
 
     Left out: least-busy, whose figures are LiteLLM's fault and not the hardware's, what has no length of answer, and
@@ -89,7 +90,7 @@ def points() -> list[Point]:
         model = _model(cell)
         if model:
             found.append(Point(cell, model))
-    return found
+    return tuple(found)
 
 
 def _is_one_text(cell: Cell) -> bool:

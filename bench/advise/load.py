@@ -16,7 +16,7 @@ _TIMES = ("ttft", "tpot", "e2e")
 BEST = {
     "whole": "the whole answer soonest",
     "ttft": "the first token soonest",
-    "decode": "the most tokens of answers a second",
+    "decode": "the most tokens a second once answers have begun",
     "prefill": "the most tokens of prompts a second",
 }
 _WORDS = (*_COUNTS, "cached", *_TIMES, "each", "best")

@@ -21,7 +21,7 @@ COLUMNS = ("", "first token", "each tok/s", "whole", "all tok/s", "at once", "ho
 NAMES = {
     "whole": "the whole answer",
     "ttft": "the first token",
-    "decode": "tokens of answers a second",
+    "decode": "tokens a second once answers have begun",
     "prefill": "tokens of prompts a second",
 }
 

@@ -16,24 +16,36 @@ _AT_ONCE = 16
 async def count(url: str, key: str, model: str, prompts: list[list[Message]]) -> Done:
     """`counts` in the order of the prompts, the template's tokens included; or `problem`.
 
-    vLLM's `/tokenize` is asked, beside `/v1`; an engine without it is asked for a token of each, and says in `usage`
-    how many it has read.
+    vLLM's `/tokenize` is asked, beside `/v1`. llama-server's takes plain text, which its `/apply-template` makes of
+    messages (tools/server/README.md of llama.cpp). An engine without either is asked for a token of each, and says in
+    `usage` how many it has read; it may then have the prompts in its prefix cache.
     """
     limit = asyncio.Semaphore(_AT_ONCE)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
+    beside = url.removesuffix("/v1")
     async with session() as http:
+
+        async def ask(address: str, body: Json) -> Json | None:
+            """What a 200 says; None: it is no address of this engine."""
+            async with http.post(address, json=body, headers=headers) as response:
+                if response.status == 200:
+                    return dict(await response.json())
+                if address.startswith(f"{url}/"):
+                    raise ValueError(f"HTTP {response.status}: {' '.join((await response.text()).split())[:160]}")
+                return None
 
         async def one(messages: list[Message]) -> int:
             body: Json = {"model": model, "messages": messages}
             async with limit:
-                async with http.post(f"{url.removesuffix('/v1')}/tokenize", json=body, headers=headers) as response:
-                    if response.status == 200:
-                        return int((await response.json())["count"])
-                body |= {"max_tokens": 1, "temperature": 0}
-                async with http.post(f"{url}/chat/completions", json=body, headers=headers) as response:
-                    if response.status != 200:
-                        raise ValueError(f"HTTP {response.status}: {' '.join((await response.text()).split())[:160]}")
-                    return int((await response.json())["usage"]["prompt_tokens"])
+                told = await ask(f"{beside}/tokenize", body) or {}
+                if "count" in told:
+                    return int(told["count"])
+                text = await ask(f"{beside}/apply-template", body) if "tokens" in told else None
+                if text:
+                    plain: Json = {"content": text["prompt"], "add_special": True, "parse_special": True}
+                    return len((await ask(f"{beside}/tokenize", plain) or {})["tokens"])
+                answer = await ask(f"{url}/chat/completions", {**body, "max_tokens": 1, "temperature": 0}) or {}
+                return int(answer["usage"]["prompt_tokens"])
 
         try:
             return {"counts": await asyncio.gather(*(one(messages) for messages in prompts))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import subprocess
@@ -14,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from bench.client.count import count
+from bench.client.shapes import Message
 from operations.node.engine import probe
 from operations.node.look import bench_facts
 from operations.plan.engines import counters
@@ -89,6 +92,16 @@ def test_a_bench_reads_its_counters_and_the_page_its_metrics(server: Server) -> 
     assert read == answer["usage"]["prompt_tokens"]
     drawn = [panel["metric"] for panel in panels("llama-cpp") if panel["metric"].startswith(RUNS.METRICS)]
     assert len(drawn) == 4 and all(re.search(rf"^{name} ", said(server.url), re.MULTILINE) for name in drawn)
+
+
+def test_a_bench_counts_prompts_as_it_reads_them_and_leaves_none_in_its_cache(server: Server) -> None:
+    texts = ["How many are there?", "a word " * 60, "<s> is text here, and so is é"]
+    asked: list[list[Message]] = [[{"role": "user", "content": text}] for text in texts]
+    told = asyncio.run(count(f"{server.url}/v1", "", RECIPE.served_name, asked))
+    read = [ask(server.url, CHAT, chat(text, 1))["usage"] for text in texts]
+    assert told["counts"] == [usage["prompt_tokens"] for usage in read]
+    # The three begin alike, with what the template says before them.
+    assert all(usage["prompt_tokens_details"]["cached_tokens"] < 10 for usage in read)
 
 
 def test_a_request_has_its_slot_s_part_of_the_context(server: Server) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import math
 import re
 from collections.abc import Callable
@@ -138,10 +140,16 @@ def content(path: Path) -> tuple[Any, dict[str, bool]]:
     """
     text = read_text(path)
     try:
-        loader = Loader(text)
-        return loader.get_single_data(), loader.twice
+        return copy.deepcopy(_parsed(text))
     except yaml.YAMLError as error:
         raise Refusal(Finding(path.name, f"is not YAML: {_reason(error, text)}", "correct that line")) from None
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(text: str) -> tuple[Any, dict[str, bool]]:
+    """Kept, as a recipe is read anew for each question about it, and a parser in Python takes 10 ms for one."""
+    loader = Loader(text)
+    return loader.get_single_data(), loader.twice
 
 
 def _reason(error: yaml.YAMLError, text: str) -> str:
