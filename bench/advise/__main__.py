@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 from bench.advise import several
 from bench.advise.asking import AdviceRequest, asked
@@ -15,14 +16,15 @@ from bench.advise.options import Question
 from bench.advise.tell import COLUMNS, answer, ranked, row, sources, title, who, why
 from bench.advise.trust import errors
 from bench.advise.words import folded, measuring, table
+from bench.resuming import RUNS
 from operations.plan.config.refusal import Finding, Refusal
 
 
-def main() -> int:
-    """0: told. 1: nothing is known. 2: a word was not understood. Each fault is a line."""
+def main(runs: Path = RUNS) -> int:
+    """0: told. 1: nothing is known. 2: a word was not understood. Each fault is a line. `runs`: where own ones lie."""
     code = 2
     try:
-        told = asked(os.environ)
+        told = asked(os.environ, runs)
         code, load = 1, told.load
         if len(told.questions) > 1 or told.left_out:
             _print(several.lines(told))

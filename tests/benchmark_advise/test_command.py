@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 
+from bench.advise.__main__ import main
 from bench.advise.asking import declared
 from bench.advise.remark import against
 from operations.plan.recipes.formats import load_recipe
@@ -19,13 +22,24 @@ MTP = "qwen3.6-35b-a3b-nvfp4-mtp"
 
 
 def advise(runs: Path | None = None, /, **environment: str) -> subprocess.CompletedProcess[str]:
-    plain = {name: value for name, value in os.environ.items() if name not in ("LOAD", "RECIPE", "NODES")}
+    """What the command says and ends with, in this process: a start of its own takes longer than most answers."""
     # Without a terminal's width of their own, programs take that of whoever runs the tests.
-    where = {"BENCH_RUNS": str(runs or "/nonexistent"), "COLUMNS": "100"}
-    return subprocess.run(
-        [sys.executable, "-m", "bench.advise"],
-        env=plain | where | environment, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    where = {"COLUMNS": "100", **environment}
+    said, refused = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(refused):
+        for name in ("LOAD", "RECIPE", "NODES"):
+            patch.delenv(name, raising=False)
+        for name, value in where.items():
+            patch.setenv(name, value)
+        patch.chdir(ROOT)
+        code = main(runs or Path("/nonexistent"))
+    return subprocess.CompletedProcess([], code, said.getvalue(), refused.getvalue())
+
+
+def test_it_is_a_program_that_ends_with_its_code() -> None:
+    argv = [sys.executable, "-m", "bench.advise"]
+    told = subprocess.run(argv, env=os.environ | {"LOAD": "0 users"}, cwd=ROOT, capture_output=True, check=False)
+    assert told.returncode == 2 and not told.stdout and told.stderr.startswith(b"advise: load: ")
 
 
 def test_the_answer_is_the_first_line_and_a_command() -> None:

@@ -11,17 +11,14 @@ import sys
 from pathlib import Path
 
 sys.path.append(sys.path.pop(0))
-# A fifth of the CPU that its imports take is a search for garbage that they don't make.
-gc.disable()
 
-import uvicorn  # noqa: E402
+import uvicorn
 
 
 class OnBoth(uvicorn.Server):  # type: ignore[misc]
     """Requests come to the same application."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        gc.enable()
         own = socket.socket(socket.AF_UNIX)
         Path(self.config.uds).unlink(missing_ok=True)
         own.bind(self.config.uds)
