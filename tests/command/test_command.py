@@ -123,14 +123,17 @@ def test_a_folder_without_an_inventory_is_named(tmp_path: Path) -> None:
         (["=solo"], "`=solo` is no knob=value", "write knob=value, without spaces"),
     ],
 )
-@pytest.mark.parametrize("by", ["tandem", "pyinfra"])
-def test_knobs_are_checked_before_a_node_is_asked(off: Path, by: str, typed: list[str], said: str, remedy: str) -> None:
-    if by == "tandem":
-        done = tandem(off, "apply", *typed)
-    else:
-        data = [word for each in typed for word in ("--data", each)]
-        argv = [sys.executable, "-m", "pyinfra", "-y", str(off / "inventory.py"), "deploy.py", *data]
-        done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+def test_knobs_are_checked_before_a_node_is_asked(off: Path, typed: list[str], said: str, remedy: str) -> None:
+    refused_at_once(tandem(off, "apply", *typed), said, remedy)
+
+
+def test_pyinfra_itself_checks_them_too(off: Path) -> None:
+    argv = [sys.executable, "-m", "pyinfra", "-y", str(off / "inventory.py"), "deploy.py", "--data", "topolgy=solo"]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    refused_at_once(done, "no knob is named `topolgy`", "did you mean `topology`?")
+
+
+def refused_at_once(done: subprocess.CompletedProcess[str], said: str, remedy: str) -> None:
     text = re.sub(r"\x1b\[[0-9;]*m", "", done.stderr)
     assert done.returncode == 2 and said in text and f"-> {remedy}" in text
     assert "does not answer" not in text and "Traceback" not in text

@@ -8,9 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
-
 from operations.plan.advisories.sbom import document
 from operations.plan.recipes.formats import load_recipe
 from operations.plan.recipes.images import engine_image, proxy_image
@@ -46,6 +43,10 @@ def bom(when: str = "2026-11-22T10:00:00+00:00", **told: Any) -> Any:
 
 
 def test_the_document_is_valid_cyclonedx() -> None:
+    # Five seconds of imports, which every process would wait for that looks what tests there are.
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(bom())) is None
 
 
