@@ -26,33 +26,14 @@ SHARES = {
 TRIES, LAB_TRIES, TRIES_DELAY_S = 2, 1, 5
 
 
-#: Tests that wait for most of their time, for something that starts, ends or is silent; those of other folders compute.
-WAITING = ("tests/node/", "tests/init/")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A try that failed is a line RERUN in what pytest says."""
-    if hasattr(config, "workerinput"):
-        items[:] = _mixed(items)
     for item in items:
         # One on machines takes minutes, and stands on what the one before has left.
         if item.get_closest_marker("machines"):
             continue
         tries = LAB_TRIES if item.get_closest_marker("lab") else TRIES
         item.add_marker(pytest.mark.flaky(reruns=tries, reruns_delay=TRIES_DELAY_S))
-
-
-def _mixed(items: list[pytest.Item]) -> list[pytest.Item]:
-    """File by file, those that wait among those that compute, so that neither has the machine to itself for long."""
-    files: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        files.setdefault(item.nodeid.partition("::")[0], []).append(item)
-    kinds = (
-        [name for name in files if name.startswith(WAITING)],
-        [name for name in files if not name.startswith(WAITING)],
-    )
-    placed = [(index / len(names), name) for names in kinds for index, name in enumerate(names)]
-    return [item for _, name in sorted(placed) for item in files[name]]
 
 
 @pytest.hookimpl(optionalhook=True)

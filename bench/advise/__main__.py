@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.advise import several
 from bench.advise.asking import AdviceRequest, asked
-from bench.advise.changes import changes
+from bench.advise.changes import changes, own_figures
 from bench.advise.choose import choose
 from bench.advise.options import Question
 from bench.advise.tell import COLUMNS, answer, ranked, row, sources, title, who, why
@@ -56,8 +56,9 @@ def _one(told: AdviceRequest, question: Question) -> None:
     _print([(COLUMNS, [row(question, each, load) for each in ranked(outlooks, choice)])])
     _print(["", "why", *(folded(line, "   ") for line in why(question, outlooks, choice, load))])
     # Two ways to route replicas may be changed by the same.
-    other = dict.fromkeys(changes(question, outlooks, choice, load, told.declared))
+    other = dict.fromkeys(changes(question, outlooks, load))
     _print(["what would change it", *(folded(line, "   ") for line in other)])
+    _print(own_figures(question, outlooks, load, told.declared))
     if os.environ.get("DETAIL"):
         _print(["where it is from", *(folded(line, "   ") for line in sources(outlooks))])
     else:

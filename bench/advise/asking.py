@@ -48,20 +48,25 @@ def asked(environment: Mapping[str, str], runs: Path = RUNS) -> AdviceRequest:
         return _any(load, counts, runs)
     recipe = _recipe(name)
     of_run = Path(environment["RUN"]) if environment.get("RUN") else None
-    several = [question(recipe, _enough(count, recipe), load, runs, of_run) for count in counts or [0]]
+    path = "" if name == recipe.name else name
+    several = [question(recipe, _enough(count, recipe), load, runs, of_run, path) for count in counts or [0]]
     return AdviceRequest(several, load, declared())
 
 
-def question(recipe: Recipe, nodes: int, load: Load, runs: Path = RUNS, of_run: Path | None = None) -> Question:
-    """`of_run`: one run that alone is taken of all own ones. Raises Refusal where the load is longer than the context,
-    the run is of another recipe or more nodes, or nothing at all is known.
+def question(
+    recipe: Recipe, nodes: int, load: Load, runs: Path = RUNS, of_run: Path | None = None, path: str = ""
+) -> Question:
+    """`of_run`: one run that alone is taken of all own ones; `path`: the recipe's, as it was typed.
+
+    Raises Refusal where the load is longer than the context, the run is of another recipe or more nodes, or nothing at
+    all is known.
     """
     model = models.of(recipe)
     if why := _too_long(recipe, load):
         raise Refusal(Finding("load", _lengths(load), f"{recipe.name} {why}; shorten one, or choose another recipe"))
     estimated = Estimated(model, models.kv_bytes(recipe), drafts=drafts(recipe)) if model else None
     known = evidence(recipe, estimated, load, runs, _of(of_run, recipe, nodes) if of_run else None)
-    found = Question(recipe, model, nodes, known)
+    found = Question(recipe, model, nodes, known, path)
     if not known.sources and not known.estimated:
         problem = (
             f"nothing is known of {recipe.name}: no run in {runs.name}, no table, and not what its model is made of"

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bench.advise.choose import Choice, by_figure, crossings
+from bench.advise.choose import by_figure, crossings
 from bench.advise.load import Load
 from bench.advise.options import Outlook, Question
 from bench.advise.tell import NAMES
-from bench.advise.words import called, measuring
+from bench.advise.words import called, copied, measuring
 from operations.plan.engines import ENGINES
 
 
-def changes(
-    question: Question, outlooks: Sequence[Outlook], choice: Choice, load: Load, declared: str
-) -> Iterator[str]:
+def changes(question: Question, outlooks: Sequence[Outlook], load: Load) -> Iterator[str]:
     """A line each."""
     yield from _users(question, load)
     yield from _bounds(question, outlooks, load)
@@ -27,9 +25,13 @@ def changes(
         yield "a cached prompt counts as not read again; nobody has measured that on Sparks with this recipe"
     if question.evidence.estimated and question.evidence.estimated.drafts:
         yield "tokens are drafted: how many are taken depends on what is written, and others' figures are of their text"
+
+
+def own_figures(question: Question, outlooks: Sequence[Outlook], load: Load, declared: str) -> Iterator[str]:
+    """Lines with the bench of just this load, where anything told is not of the owner's own runs."""
     if {each.kind for each in outlooks if each.point} != {"own run"}:
-        command = f"{measuring(question, declared)} --prompt {load.prompt} --answer {load.answer}"
-        yield f"your own figures: {command}; this reads them"
+        yield "   your own figures, which this reads from then on:"
+        yield copied(f"{measuring(question, declared)} --prompt {load.prompt} --answer {load.answer}", "     ")
 
 
 def _users(question: Question, load: Load) -> Iterator[str]:

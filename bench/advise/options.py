@@ -98,12 +98,18 @@ class Outlook:
 
 @dataclass(frozen=True)
 class Question:
-    """A recipe on so many nodes, and all that is known of it."""
+    """A recipe on so many nodes, and all that is known of it. `path`: of a recipe that is not Tandem's own."""
 
     recipe: Recipe
     model: Model | None
     nodes: int
     evidence: Evidence
+    path: str = ""
+
+    @property
+    def named(self) -> str:
+        """The recipe as the knob `recipe` takes it."""
+        return self.path or self.recipe.name
 
     def setups(self) -> list[Setup]:
         """The ways in which the recipe may be served: as they were measured, else the plain one of each topology.

@@ -68,8 +68,9 @@ def lines(told: AdviceRequest) -> Iterator[Line]:
 
 
 def _nothing(told: AdviceRequest) -> Refusal:
-    """Its remedy is a bench of the last question: that of the most nodes, where numbers of nodes are compared."""
-    remedy = f"measure it: {measuring(told.questions[-1], told.declared)}"
+    """Its remedy is a bench of the declared recipe, on the most nodes where several numbers of them are compared."""
+    declared = [each for each in told.questions if each.named == told.declared]
+    remedy = f"measure it: {measuring((declared or told.questions)[-1], told.declared)}"
     return Refusal(Finding("load", "nothing is known at this load", remedy))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -69,7 +70,7 @@ def measuring(question: Question, declared: str) -> str:
 
 
 def _other(question: Question, declared: str) -> list[str]:
-    return [f"recipe={question.recipe.name}"] if question.recipe.name != declared else []
+    return [f"recipe={shlex.quote(question.named)}"] if question.named != declared else []
 
 
 def width() -> int:
@@ -88,6 +89,17 @@ def folded(text: str, indent: str = "") -> str:
         # A name that is cut at its hyphen can't be copied.
         break_on_hyphens=False,
     )
+
+
+def copied(command: str, indent: str) -> str:
+    """A command within a terminal's width, as lines that a shell takes for one."""
+    lines = [indent]
+    for word in shlex.split(command, posix=False):
+        if len(f"{lines[-1]}{word} \\") > width() and lines[-1].strip():
+            lines[-1] += "\\"
+            lines.append(f"{indent}  ")
+        lines[-1] += f"{word} "
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -52,12 +53,23 @@ def test_the_answer_is_the_first_line_and_a_command() -> None:
     assert source in " ".join(told.stdout.split())
     assert f"  {declared()} on 2 Sparks; 1 user, 1,024 tokens in, 128 out" in told.stdout
     assert "on your own Sparks: not yet." in " ".join(told.stdout.split())
-    other = " ".join(advise(LOAD="1 user", RECIPE=MTP, NODES="1").stdout.split())
-    assert f'your own figures: tandem bench recipe={MTP} --topologies "solo" --prompt 1024 --answer 256; this' in other
+    other = " ".join(advise(LOAD="1 user", RECIPE=MTP, NODES="1").stdout.replace("\\\n", "").split())
+    assert f'from then on: tandem bench recipe={MTP} --topologies "solo" --prompt 1024 --answer 256 --detail' in other
     # The routing stays as it is declared, whatever others have measured with.
     many = advise(LOAD="32 users").stdout
     assert many.startswith("Run replicas: tandem apply topology=replicas\n")
     assert 'tandem bench --topologies "solo cluster replicas" --prompt 1024 --answer 256' in " ".join(many.split())
+    # Over several lines it is still one command, as a shell reads it.
+    *_, asked = advise(LOAD="1 user", RECIPE="nemotron-3-super-nvfp4-cutlass").stdout.partition("from then on:\n")
+    argv = [*("tandem", "bench", "recipe=nemotron-3-super-nvfp4-cutlass", "--topologies", "solo cluster replicas")]
+    assert shlex.split(asked.partition("--detail")[0].replace("\\\n", "")) == [*argv, "--prompt", "1024", "--answer", "256"]
+
+
+def test_a_recipe_of_a_path_is_named_by_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "mine with a blank.yaml"
+    path.write_text((ROOT / f"files/recipes/{MTP}.yaml").read_text())
+    told = advise(LOAD="1 user", RECIPE=str(path), NODES="1").stdout
+    assert shlex.split(told.partition(": ")[2].partition("\n")[0])[:3] == ["tandem", "apply", f"recipe={path}"]
 
 
 @pytest.mark.parametrize(

@@ -26,21 +26,21 @@ def wanted(served: str, named: str, file: str) -> Weights:
         folder, name = served.rpartition("/")[::2]
         if not repo and re.fullmatch(r"[\w.-]+/[\w.-]+", folder):
             repo = folder
-        return Weights("", repo, (is_part(name),))
+        return Weights("", repo, (all_parts(name),))
     repo, quant = _split(served)
     other, said = _split(named)
     quant = quant or (said if repo in ("", other) else "")
     if file:
-        return Weights(repo, other, (is_part(file),))
+        return Weights(repo, other, (all_parts(file),))
     if quant.lower().endswith(".gguf"):
-        return Weights(repo, other, (is_part(quant), MMPROJ))
+        return Weights(repo, other, (all_parts(quant), MMPROJ))
     remarks = () if quant else (
         Remark(False, f"no quant of {repo or other} is named: {_USUAL} is taken", f"write {repo or other}:{_USUAL}"),
     )  # fmt: skip
     return Weights(repo, other, (*_patterns(quant or _USUAL), MMPROJ), remarks)
 
 
-def is_part(name: str) -> str:
+def all_parts(name: str) -> str:
     """The pattern of all parts where a file is one of several; else the file."""
     found = _PART.fullmatch(name)
     return f"{found[1]}-*-of-{found[2]}" if found else name

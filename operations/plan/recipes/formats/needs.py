@@ -11,6 +11,7 @@ from pathlib import Path
 
 from operations.plan.config.refusal import Remark
 from operations.plan.engines import ENGINES, named
+from operations.plan.engines.llama_cpp_files import all_parts
 from operations.plan.engines.named import Named, attached_name, reference
 from operations.plan.recipes import mods
 from operations.plan.recipes.formats.mod_places import root_of
@@ -94,7 +95,7 @@ def _with_named(recipe: Recipe, flags_name: list[Named], model: Model) -> Model:
     if not model.files:
         return model
     found = [named for each in flags_name if (named := reference(recipe, each))]
-    own = [each.rest.lstrip("/") for each in found if each.repo == model.repo and each.rest]
+    own = [all_parts(each.rest.lstrip("/")) for each in found if each.repo == model.repo and each.rest]
     return model.model_copy(update={"files": tuple(dict.fromkeys((*model.files, *own)))})
 
 
