@@ -61,8 +61,9 @@ def test_the_answer_is_the_first_line_and_a_command() -> None:
     assert 'tandem bench --topologies "solo cluster replicas" --prompt 1024 --answer 256' in " ".join(many.split())
     # Over several lines it is still one command, as a shell reads it.
     *_, asked = advise(LOAD="1 user", RECIPE="nemotron-3-super-nvfp4-cutlass").stdout.partition("from then on:\n")
-    argv = [*("tandem", "bench", "recipe=nemotron-3-super-nvfp4-cutlass", "--topologies", "solo cluster replicas")]
-    assert shlex.split(asked.partition("--detail")[0].replace("\\\n", "")) == [*argv, "--prompt", "1024", "--answer", "256"]
+    argv = ["tandem", "bench", "recipe=nemotron-3-super-nvfp4-cutlass", "--topologies", "solo cluster replicas"]
+    argv += ["--prompt", "1024", "--answer", "256"]
+    assert shlex.split(asked.partition("--detail")[0].replace("\\\n", "")) == argv
 
 
 def test_a_recipe_of_a_path_is_named_by_its_path(tmp_path: Path) -> None:
