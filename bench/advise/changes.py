@@ -8,7 +8,7 @@ from bench.advise.choose import by_figure, crossings
 from bench.advise.load import Load
 from bench.advise.options import Outlook, Question
 from bench.advise.tell import NAMES
-from bench.advise.words import called, copied, measuring
+from bench.advise.words import bench_words, called, copied
 from operations.plan.engines import ENGINES
 
 
@@ -31,7 +31,8 @@ def own_figures(question: Question, outlooks: Sequence[Outlook], load: Load, dec
     """Lines with the bench of just this load, where anything told is not of the owner's own runs."""
     if {each.kind for each in outlooks if each.point} != {"own run"}:
         yield "   your own figures, which this reads from then on:"
-        yield copied(f"{measuring(question, declared)} --prompt {load.prompt} --answer {load.answer}", "     ")
+        words = [*bench_words(question, declared), f"--prompt {load.prompt}", f"--answer {load.answer}"]
+        yield copied(words, "     ")
 
 
 def _users(question: Question, load: Load) -> Iterator[str]:

@@ -30,8 +30,8 @@ def how_many(question: Question, load: Load, declared: str) -> Iterator[Line]:
     else:
         named = called(best, question.nodes)
         more = " or more" if known[best] >= MOST else ""
-        run = command(question, best, declared, is_own(question, best))
-        yield folded(f"Up to {users(known[best])}{more} with {named}: {run}")
+        yield folded(f"Up to {users(known[best])}{more} with {named}:")
+        yield f"  {command(question, best, declared, is_own(question, best))}"
         seen = question.outlook(best, load.at(known[best]))
         yield folded(f"They get: {gives(seen)}. {sure(seen).capitalize()}: {seen.words or 'no table, no run'}.")
     yield ""

@@ -65,8 +65,13 @@ def command(question: Question, setup: Setup, declared: str, is_own: bool) -> st
 
 def measuring(question: Question, declared: str) -> str:
     """The bench of all ways in which a question may be answered."""
+    return " ".join(bench_words(question, declared))
+
+
+def bench_words(question: Question, declared: str) -> list[str]:
+    """The same in pieces, each as a shell takes it."""
     names = " ".join(dict.fromkeys(setup.topology for setup in question.setups()))
-    return " ".join(["tandem bench", *_other(question, declared), f'--topologies "{names}"'])
+    return ["tandem bench", *_other(question, declared), f'--topologies "{names}"']
 
 
 def _other(question: Question, declared: str) -> list[str]:
@@ -91,10 +96,10 @@ def folded(text: str, indent: str = "") -> str:
     )
 
 
-def copied(command: str, indent: str) -> str:
-    """A command within a terminal's width, as lines that a shell takes for one."""
+def copied(words: Sequence[str], indent: str) -> str:
+    """A command within a terminal's width, as lines that a shell takes for one. `words`: as a shell takes them."""
     lines = [indent]
-    for word in shlex.split(command, posix=False):
+    for word in words:
         if len(f"{lines[-1]}{word} \\") > width() and lines[-1].strip():
             lines[-1] += "\\"
             lines.append(f"{indent}  ")

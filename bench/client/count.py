@@ -17,34 +17,35 @@ async def count(url: str, key: str, model: str, prompts: list[list[Message]]) ->
     """`counts` in the order of the prompts, the template's tokens included; or `problem`.
 
     vLLM's `/tokenize` is asked, beside `/v1`. llama-server's takes plain text, which its `/apply-template` makes of
-    messages (tools/server/README.md of llama.cpp). An engine without either is asked for a token of each, and says in
-    `usage` how many it has read; it may then have the prompts in its prefix cache.
+    messages (tools/server/README.md of llama.cpp). An engine that counts in neither way is asked for a token of each,
+    and says in `usage` how many it has read; its prefix cache then has these prompts.
     """
     limit = asyncio.Semaphore(_AT_ONCE)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     beside = url.removesuffix("/v1")
     async with session() as http:
 
-        async def ask(address: str, body: Json) -> Json | None:
-            """What a 200 says; None: it is no address of this engine."""
+        async def ask(address: str, body: Json, *, must: bool = False) -> Json:
+            """What a 200 says. Another answer is empty, or a ValueError with what it says where there `must` be one."""
             async with http.post(address, json=body, headers=headers) as response:
                 if response.status == 200:
                     return dict(await response.json())
-                if address.startswith(f"{url}/"):
+                if must:
                     raise ValueError(f"HTTP {response.status}: {' '.join((await response.text()).split())[:160]}")
-                return None
+                return {}
 
         async def one(messages: list[Message]) -> int:
             body: Json = {"model": model, "messages": messages}
             async with limit:
-                told = await ask(f"{beside}/tokenize", body) or {}
+                told = await ask(f"{beside}/tokenize", body)
+                if "tokens" in told and "count" not in told:
+                    made = await ask(f"{beside}/apply-template", body)
+                    plain: Json = {"model": model, "content": made.get("prompt"), "add_special": True}
+                    told = await ask(f"{beside}/tokenize", {**plain, "parse_special": True}) if made else {}
+                    told = {"count": len(told["tokens"])} if "tokens" in told else {}
                 if "count" in told:
                     return int(told["count"])
-                text = await ask(f"{beside}/apply-template", body) if "tokens" in told else None
-                if text:
-                    plain: Json = {"content": text["prompt"], "add_special": True, "parse_special": True}
-                    return len((await ask(f"{beside}/tokenize", plain) or {})["tokens"])
-                answer = await ask(f"{url}/chat/completions", {**body, "max_tokens": 1, "temperature": 0}) or {}
+                answer = await ask(f"{url}/chat/completions", {**body, "max_tokens": 1, "temperature": 0}, must=True)
                 return int(answer["usage"]["prompt_tokens"])
 
         try:

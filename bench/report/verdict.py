@@ -71,7 +71,7 @@ def verdict(measured: Measured) -> Verdict | None:
 
 
 def _of(rows: Rows) -> str:
-    what = "the whole answer" if rows.figure.name == "whole" else "tokens of answers a second"
+    what = "the whole answer" if rows.figure.name == "whole" else "tokens a second once answers have begun"
     return (
         f"Judged by {what}, the median user's; a difference counts where it is beyond what repeats differ by. "
         "Where several are named, the figures are the best one's."

@@ -17,7 +17,7 @@ sys.path.append(sys.path.pop(0))
 
 def main() -> int:
     """LiteLLM's command line, and its code."""
-    # To look for garbage while all of LiteLLM is imported takes time, and finds none.
+    # To look for garbage while all of LiteLLM is imported takes time, and finds little.
     gc.disable()
     import uvicorn
     from litellm.proxy.proxy_cli import run_server

@@ -115,6 +115,25 @@ def test_prompts_have_the_wanted_length_by_the_engine_s_word(engine: str, client
     assert prompts.make("seed", lengths, count) == made != prompts.make("another", lengths, count)
 
 
+@pytest.mark.parametrize(
+    ("counts", "asked"), [("messages", 0), ("text", 0), ("nothing", 2), ("no template", 2), ("no text", 2)]
+)
+def test_an_engine_that_does_not_count_is_asked_for_a_token(
+    engine: str, client: Client, tmp_path: Path, counts: str, asked: int
+) -> None:
+    (tmp_path / "faults.json").write_text(json.dumps({"counts": counts}))
+    prompts_ = [[{"role": "user", "content": "one two three"}], [{"role": "user", "content": "one"}]]
+    told = client.order("count", url=f"{engine}/v1", key="", model="nemotron", prompts=prompts_)["counts"]
+    assert told[0] - told[1] == 2
+    requests = [each for file in tmp_path.glob("*.requests") for each in file.read_text().splitlines()]
+    assert len(requests) == asked
+
+
+def test_what_counts_in_no_way_is_said_with_its_answer(engine: str, client: Client, tmp_path: Path) -> None:
+    told = client.order("count", url=f"{engine}/v2", key="", model="nemotron", prompts=[[turn()["messages"][0]]])
+    assert told["problem"].startswith("ValueError: HTTP 404")
+
+
 @pytest.mark.parametrize("per_word", [0.7, 1.0, 1.3, 3.4, 7.0])
 def test_prompts_fit_whatever_a_word_costs(per_word: float) -> None:
     """A double of a tokenizer: words cost what they cost, the last few characters are one token each."""

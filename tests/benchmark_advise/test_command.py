@@ -37,10 +37,18 @@ def advise(runs: Path | None = None, /, **environment: str) -> subprocess.Comple
     return subprocess.CompletedProcess([], code, said.getvalue(), refused.getvalue())
 
 
-def test_it_is_a_program_that_ends_with_its_code() -> None:
-    argv = [sys.executable, "-m", "bench.advise"]
-    told = subprocess.run(argv, env=os.environ | {"LOAD": "0 users"}, cwd=ROOT, capture_output=True, check=False)
-    assert told.returncode == 2 and not told.stdout and told.stderr.startswith(b"advise: load: ")
+def test_it_is_a_program_that_ends_with_its_code_and_reads_own_runs(tmp_path: Path) -> None:
+    made_up_run(tmp_path / "made-up")
+    where = {"RECIPE": RECIPE, "BENCH_RUNS": str(tmp_path)}
+
+    def run(load: str) -> subprocess.CompletedProcess[str]:
+        argv, env = [sys.executable, "-m", "bench.advise"], os.environ | where | {"LOAD": load}
+        return subprocess.run(argv, env=env, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+
+    refused = run("0 users")
+    assert refused.returncode == 2 and not refused.stdout and refused.stderr.startswith("advise: load: ")
+    told = run("users=8 prompt=1024 answer=128")
+    assert told.returncode == 0 and "Measured here (made-up, 8 users)." in told.stdout
 
 
 def test_the_answer_is_the_first_line_and_a_command() -> None:
@@ -71,6 +79,10 @@ def test_a_recipe_of_a_path_is_named_by_its_path(tmp_path: Path) -> None:
     path.write_text((ROOT / f"files/recipes/{MTP}.yaml").read_text())
     told = advise(LOAD="1 user", RECIPE=str(path), NODES="1").stdout
     assert shlex.split(told.partition(": ")[2].partition("\n")[0])[:3] == ["tandem", "apply", f"recipe={path}"]
+    bench = told.partition("from then on:\n")[2].partition("--detail")[0].replace("\\\n", "")
+    assert shlex.split(bench)[:3] == ["tandem", "bench", f"recipe={path}"]
+    most = advise(LOAD="chat ttft=2s", RECIPE=str(path), NODES="1").stdout
+    assert shlex.split(most.splitlines()[1])[:3] == ["tandem", "apply", f"recipe={path}"]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +113,7 @@ def test_what_is_not_measured_says_so_and_by_how_much_it_may_be_off() -> None:
 
 def test_how_many_users_at_a_target() -> None:
     told = advise(LOAD="chat ttft=2s each=10")
-    assert told.returncode == 0 and told.stdout.startswith("Up to 6 users with replicas: tandem apply ")
+    assert told.returncode == 0 and told.stdout.startswith("Up to 6 users with replicas:\n  tandem apply ")
     assert "with one more: first token" in told.stdout and "cluster" in told.stdout
     # Who waits for his turn has no speed meanwhile.
     assert advise(LOAD="chat each=10").stdout.startswith("Up to 8 users with replicas")

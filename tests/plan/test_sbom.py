@@ -43,7 +43,7 @@ def bom(when: str = "2026-11-22T10:00:00+00:00", **told: Any) -> Any:
 
 
 def test_the_document_is_valid_cyclonedx() -> None:
-    # Five seconds of imports, which every process would wait for that looks what tests there are.
+    # Five seconds of imports: at the top, each of the tests' processes would wait for them.
     from cyclonedx.schema import SchemaVersion
     from cyclonedx.validation.json import JsonStrictValidator
 

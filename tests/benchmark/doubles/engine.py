@@ -47,7 +47,19 @@ class Engine:
         return web.json_response({"data": [{"id": served, "max_model_len": CONTEXT}]})
 
     async def tokenize(self, request: web.Request) -> web.Response:
-        return web.json_response({"count": tokens((await request.json())["messages"])})
+        body = await request.json()
+        how = self.faults().get("counts", "messages")
+        if how == "messages":
+            return web.json_response({"count": tokens(body["messages"])})
+        if how == "nothing" or ("content" in body and how == "no text"):
+            return web.Response(status=503)
+        return web.json_response({"tokens": body.get("content", "").split()})
+
+    async def apply_template(self, request: web.Request) -> web.Response:
+        """As llama-server; where it `counts` "no template" it is one from before it had that."""
+        if self.faults().get("counts") == "no template":
+            return web.Response(status=404)
+        return web.json_response({"prompt": "a " * tokens((await request.json())["messages"])})
 
     async def metrics(self, _: web.Request) -> web.Response:
         lines = [f'vllm:{name}_total{{engine="0"}} {float(count)}' for name, count in self.counts.items()]
@@ -127,6 +139,7 @@ async def _main(folder: Path, asked: list[str]) -> None:
         application.router.add_get("/v1/models", engine.models)
         application.router.add_get("/metrics", engine.metrics)
         application.router.add_post("/tokenize", engine.tokenize)
+        application.router.add_post("/apply-template", engine.apply_template)
         application.router.add_post("/v1/chat/completions", engine.chat)
         # Ends with its process.
         runner = web.AppRunner(application)

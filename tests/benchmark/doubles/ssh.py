@@ -6,7 +6,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import paramiko
 
@@ -63,7 +63,9 @@ def _forward(channel: paramiko.Channel, place: tuple[str, int]) -> None:
         def back() -> None:
             while data := sock.recv(65536):
                 channel.sendall(data)
-            channel.close()
+            # The other end may be gone by now.
+            with suppress(EOFError):
+                channel.close()
 
         threading.Thread(target=back, daemon=True).start()
         while data := channel.recv(65536):
