@@ -148,9 +148,9 @@ llama-server: ## Debian's llama-server for the tests, unpacked into $(VENV)-llam
 	@sh tests/lab/llama_server.sh $(VENV)-llama || :
 
 test-fast: $(VENV)/.dev $(VENV)-proxy/.proxy $(VENV)-manual/.manual llama-server ## the tests that need no lab
-	@# File by file: tests of one file share ports. By their names the last ones are short, and those that wait for
-	@# something are together: beside others that compute they miss their seconds. One process more than cores uses the
-	@# time that is waited; with two more, 24 tests were tried again in place of 3.
+	@# File by file: tests of one file share ports. By their names the last ones are short. Tests wait for something
+	@# now and then: one process more than cores uses that time. With two more, and with tests that wait mixed among
+	@# those that compute, 24 were tried again in place of 3.
 	@$(BIN)/pytest -m "not lab" -n $(TESTERS) --dist loadfile --no-loadscope-reorder --durations=25 -rR
 
 test-touched: $(VENV)/.dev $(VENV)-proxy/.proxy ## the tests near to what you changed since main (BASE=COMMIT), the nearest first, for two minutes at most

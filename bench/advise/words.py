@@ -69,7 +69,7 @@ def measuring(question: Question, declared: str) -> str:
 
 
 def bench_words(question: Question, declared: str) -> list[str]:
-    """The same in pieces, each as a shell takes it."""
+    """The command of `measuring` in pieces that are quoted for a shell: an option and its value are one."""
     names = " ".join(dict.fromkeys(setup.topology for setup in question.setups()))
     return ["tandem bench", *_other(question, declared), f'--topologies "{names}"']
 

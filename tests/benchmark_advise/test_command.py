@@ -23,7 +23,7 @@ MTP = "qwen3.6-35b-a3b-nvfp4-mtp"
 
 
 def advise(runs: Path | None = None, /, **environment: str) -> subprocess.CompletedProcess[str]:
-    """What the command says and ends with, in this process: a start of its own takes longer than most answers."""
+    """Output and exit code of `tandem advise`, run in this process: a start of Python takes longer than an answer."""
     # Without a terminal's width of their own, programs take that of whoever runs the tests.
     where = {"COLUMNS": "100", **environment}
     said, refused = io.StringIO(), io.StringIO()
