@@ -26,7 +26,7 @@ async def count(url: str, key: str, model: str, prompts: list[list[Message]]) ->
     async with session() as http:
 
         async def ask(address: str, body: Json, *, must: bool = False) -> Json:
-            """The JSON of a 200. Any other status is {}; with `must` it is a ValueError with the status and the text."""
+            """The JSON of a 200. Any other status is {}; with `must` it is a ValueError with its status and text."""
             async with http.post(address, json=body, headers=headers) as response:
                 if response.status == 200:
                     return dict(await response.json())
