@@ -20,9 +20,10 @@ from tests.lab.settings import MANAGEMENT_NET, LabNode
 
 #: What may be left on a node, a line each: containers; files that a half-finished change leaves, which Tandem writes
 #: aside before it renames; node programs of a deploy, whose command line begins so (in brackets the first letter does
-#: not find the shell that looks for it); shared memory; the lock.
+#: not find the shell that looks for it); shared memory; the lock. A container without a name is in dockerd's memory
+#: alone: it comes up behind a kill, removes the folder of the old one, and goes on to list it until it ends itself.
 LEFT = """
-docker ps --all --format 'container {{.Names}}' || echo 'docker does not answer'
+docker ps --all --format '{{if .Names}}container {{.Names}}{{end}}' || echo 'docker does not answer'
 find /etc/tandem /etc/netplan /var/lib/tandem /home/spark/.cache/huggingface -name '*.part' -o -name '*.tandem-*'
 pgrep -af '[i]mport base64,importlib' | cut -c 1-80 | sed 's/^/process /'
 find /dev/shm -type f
@@ -182,7 +183,7 @@ class Scene:
             moving = [ADDRESS] if self.address else []
             planned = [ENGINE, PROXY, *LITELLM, *moving] if node in self.serving else []
             lines = on(node, LEFT).splitlines()
-            return [f"{node.name}: {line}" for line in lines if line.removeprefix("container ") not in planned]
+            return [f"{node.name}: {line}" for line in lines if line and line.removeprefix("container ") not in planned]
 
         with ThreadPoolExecutor() as pool:
             return [line for lines in pool.map(left, (HEAD, WORKER)) for line in lines]

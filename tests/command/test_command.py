@@ -12,14 +12,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 import tomllib
 from typer.main import get_command
 
-from operations.command import app as _all_verbs  # noqa: F401 (the verbs are made)
+from operations.command.app import main
 from operations.command.groups import DEVELOP, EXITS, LAB, app
 from operations.plan.recipes.formats import stems
 from tests.deploy.fake import NAMES, deploy, fresh, look, planned
@@ -28,6 +28,7 @@ from tests.plan.samples import ROOT
 HELP = Path(__file__).with_name("help.txt")
 OFF = 'nodes = [("spark-1", {"ssh_hostname": "127.0.0.1", "ssh_port": 1}), '
 OFF += '("spark-2", {"ssh_hostname": "127.0.0.1", "ssh_port": 2})]\n'
+Typed = Callable[..., subprocess.CompletedProcess[str]]
 PLAIN = {"NO_COLOR": "1", "COLUMNS": "100", "TERMINAL_WIDTH": "100"}
 
 
@@ -38,6 +39,22 @@ def tandem(
     environment = {**os.environ, **PLAIN, "PYTHONPATH": str(root), **(more or {})}
     argv, nobody = [python, "-m", "operations.command", *words], subprocess.DEVNULL
     return subprocess.run(argv, cwd=folder, env=environment, stdin=nobody, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def typed_here(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Typed:
+    """As `tandem`, in this process: a start of Python with its imports costs more than most lines do."""
+
+    def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+        monkeypatch.chdir(folder)
+        capfd.readouterr()
+        code = main(list(words))
+        told = capfd.readouterr()
+        return subprocess.CompletedProcess(words, code, told.out, told.err)
+
+    for name, value in PLAIN.items():
+        monkeypatch.setenv(name, value)
+    return run
 
 
 @pytest.fixture
@@ -96,14 +113,14 @@ def test_every_program_that_make_asks_has_its_verb() -> None:
         (["down", "--all", "--model", "coder"], "`tandem down --model coder` stops that one"),
     ],
 )
-def test_what_is_not_understood_is_one_line(off: Path, typed: list[str], said: str) -> None:
-    done = tandem(off, *typed)
+def test_what_is_not_understood_is_one_line(off: Path, typed: list[str], said: str, typed_here: Typed) -> None:
+    done = typed_here(off, *typed)
     assert done.returncode == 2 and done.stdout == ""
     assert said in done.stderr and len(done.stderr.splitlines()) == 1
 
 
-def test_a_folder_without_an_inventory_is_named(tmp_path: Path) -> None:
-    done = tandem(tmp_path, "status")
+def test_a_folder_without_an_inventory_is_named(tmp_path: Path, typed_here: Typed) -> None:
+    done = typed_here(tmp_path, "status")
     assert done.returncode == 2
     expected = f"folder: no inventory.py is in {tmp_path}; name yours with --folder; `tandem init FOLDER` makes one"
     assert done.stderr == f"tandem: {expected}\n"
@@ -123,8 +140,10 @@ def test_a_folder_without_an_inventory_is_named(tmp_path: Path) -> None:
         (["=solo"], "`=solo` is no knob=value", "write knob=value, without spaces"),
     ],
 )
-def test_knobs_are_checked_before_a_node_is_asked(off: Path, typed: list[str], said: str, remedy: str) -> None:
-    refused_at_once(tandem(off, "apply", *typed), said, remedy)
+def test_knobs_are_checked_before_a_node_is_asked(
+    off: Path, typed: list[str], said: str, remedy: str, typed_here: Typed
+) -> None:
+    refused_at_once(typed_here(off, "apply", *typed), said, remedy)
 
 
 def test_pyinfra_itself_checks_them_too(off: Path) -> None:
@@ -139,17 +158,17 @@ def refused_at_once(done: subprocess.CompletedProcess[str], said: str, remedy: s
     assert "does not answer" not in text and "Traceback" not in text
 
 
-def test_a_wrong_declaration_keeps_nobody_from_asking_how_the_nodes_are(off: Path) -> None:
+def test_a_wrong_declaration_keeps_nobody_from_asking_how_the_nodes_are(off: Path, typed_here: Typed) -> None:
     (off / "group_data").mkdir()
     (off / "group_data/all.py").write_text('topology = "sollo"\n')
-    assert tandem(off, "plan").returncode == 2
+    assert typed_here(off, "plan").returncode == 2
     for verb in ("status", "chat"):
-        assert tandem(off, verb).returncode == 3, verb
-    assert tandem(off, "status", "--data", "topolgy=solo").returncode == 2
+        assert typed_here(off, verb).returncode == 3, verb
+    assert typed_here(off, "status", "--data", "topolgy=solo").returncode == 2
 
 
-def test_nodes_that_are_off_have_a_line_each_and_one_says_what_that_is(off: Path) -> None:
-    done = tandem(off, "status")
+def test_nodes_that_are_off_have_a_line_each_and_one_says_what_that_is(off: Path, typed_here: Typed) -> None:
+    done = typed_here(off, "status")
     lines = [line.strip() for line in done.stderr.splitlines()]
     assert done.returncode == 3 and len(lines) == 3, done.stderr
     assert lines[0].startswith("spark-1 does not answer") and lines[1].startswith("spark-2 does not answer")
@@ -172,18 +191,22 @@ def test_nodes_that_are_off_have_a_line_each_and_one_says_what_that_is(off: Path
         ("group_data/all.py", "\ntopology = = 1\n", "all.py line 2: SyntaxError: invalid syntax"),
     ],
 )
-def test_a_file_that_is_not_right_is_told_by_its_line(off: Path, file: str, text: str, said: str) -> None:
+def test_a_file_that_is_not_right_is_told_by_its_line(
+    off: Path, file: str, text: str, said: str, typed_here: Typed
+) -> None:
     (off / file).parent.mkdir(exist_ok=True)
     (off / file).write_text(text)
-    done = tandem(off, "plan")
+    done = typed_here(off, "plan")
     assert done.returncode == 2 and said in done.stderr, done.stderr
     assert "Traceback" not in done.stderr and not (off / "pyinfra-debug.log").exists()
 
 
-def test_a_deploy_names_phases_in_which_something_happens_and_ends_with_a_card(tmp_path: Path) -> None:
+def test_a_deploy_names_phases_in_which_something_happens_and_ends_with_a_card(
+    tmp_path: Path, typed_here: Typed
+) -> None:
     plan = planned(topology="replicas")
     deploy(tmp_path, [{**fresh(plan, name), "served": ""} for name in NAMES], "--dry", "--data", "topology=replicas")
-    done = tandem(tmp_path, "apply", "topology=replicas", "--inventory", str(tmp_path / "nodes.py"))
+    done = typed_here(tmp_path, "apply", "topology=replicas", "--inventory", str(tmp_path / "nodes.py"))
     assert done.returncode == 0, done.stderr
     lines = done.stderr.splitlines()
     assert lines[0].strip() == "nothing to download; nothing stops"
@@ -196,40 +219,40 @@ def test_a_deploy_names_phases_in_which_something_happens_and_ends_with_a_card(t
     assert "key     `tandem endpoint` shows it" in card
 
 
-def test_a_deploy_of_what_serves_already_is_one_line(tmp_path: Path) -> None:
+def test_a_deploy_of_what_serves_already_is_one_line(tmp_path: Path, typed_here: Typed) -> None:
     plan = planned(topology="replicas")
     deploy(tmp_path, [look(plan, name) for name in NAMES], "--dry", "--data", "topology=replicas")
-    done = tandem(tmp_path, "apply", "topology=replicas", "--inventory", str(tmp_path / "nodes.py"))
+    done = typed_here(tmp_path, "apply", "topology=replicas", "--inventory", str(tmp_path / "nodes.py"))
     assert done.returncode == 0
     assert done.stderr == "nothing has changed: http://127.0.0.1:8000/v1 serves nemotron\n"
-    done = tandem(tmp_path, "upgrade", "topology=replicas", "--inventory", str(tmp_path / "nodes.py"))
+    done = typed_here(tmp_path, "upgrade", "topology=replicas", "--inventory", str(tmp_path / "nodes.py"))
     assert done.returncode == 0 and done.stdout.splitlines()[-1] == "nothing would change"
 
 
-def test_an_upgrade_says_what_would_change_and_does_nothing_without_a_yes(tmp_path: Path) -> None:
+def test_an_upgrade_says_what_would_change_and_does_nothing_without_a_yes(tmp_path: Path, typed_here: Typed) -> None:
     plan = planned(topology="replicas")
     deploy(tmp_path, [fresh(plan, name) for name in NAMES], "--dry", "--data", "topology=replicas")
     at = ["topology=replicas", "--inventory", str(tmp_path / "nodes.py")]
-    done = tandem(tmp_path, "upgrade", *at)
+    done = typed_here(tmp_path, "upgrade", *at)
     assert "engines that would start anew: tandem-engine on @fake/spark-1" in done.stdout
     assert done.returncode == 2 and "nobody is there to be asked; `--yes` does it without asking" in done.stderr
     assert "Engine | start" not in done.stderr
-    assert "Engine | start" in tandem(tmp_path, "upgrade", "--yes", *at).stderr
+    assert "Engine | start" in typed_here(tmp_path, "upgrade", "--yes", *at).stderr
 
 
-def test_what_fails_ends_with_one(tmp_path: Path) -> None:
+def test_what_fails_ends_with_one(tmp_path: Path, typed_here: Typed) -> None:
     plan = planned(topology="replicas")
     failing = {NAMES[1]: ["network.proof:prove"]}
     deploy(tmp_path, [fresh(plan, name) for name in NAMES], "--dry", "--data", "topology=replicas", failing=failing)
-    done = tandem(tmp_path, "apply", "topology=replicas", "--inventory", str(tmp_path / "nodes.py"))
+    done = typed_here(tmp_path, "apply", "topology=replicas", "--inventory", str(tmp_path / "nodes.py"))
     assert done.returncode == 1 and "where   http" not in done.stderr and "nothing has changed" not in done.stderr
 
 
-def test_programs_read_how_the_nodes_are(tmp_path: Path) -> None:
+def test_programs_read_how_the_nodes_are(tmp_path: Path, typed_here: Typed) -> None:
     row = {"unit": "tandem-engine", "state": "active", "health": "answers"}
     told = {"look.status": {"rows": [row], "old_images": [], "away": {}, "alone": "", "topology": "solo"}}
     deploy(tmp_path, [look(planned(topology="solo"), NAMES[0])], "--dry", programs=told)
-    done = tandem(tmp_path, "status", "--json", "--inventory", str(tmp_path / "nodes.py"))
+    done = typed_here(tmp_path, "status", "--json", "--inventory", str(tmp_path / "nodes.py"))
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["nodes"][NAMES[0]]["rows"] == [row] and found["absent"] == []
@@ -300,7 +323,7 @@ def test_a_shell_completes_a_verb(tmp_path: Path) -> None:
     assert done.stdout.split() == ["status"]
 
 
-def test_everything_is_listed_before_it_is_removed_and_asked(tmp_path: Path) -> None:
+def test_everything_is_listed_before_it_is_removed_and_asked(tmp_path: Path, typed_here: Typed) -> None:
     things = [
         {"what": "model org/model in /hub", "bytes": 75_200_000_000},
         {"what": "/etc/tandem: settings", "bytes": 9},
@@ -311,7 +334,7 @@ def test_everything_is_listed_before_it_is_removed_and_asked(tmp_path: Path) -> 
     }
     plan = planned(topology="solo")
     deploy(tmp_path, [look(plan, NAMES[0])], "--dry", "--data", "topology=solo", programs=told)
-    done = tandem(tmp_path, "down", "--all", "--inventory", str(tmp_path / "nodes.py"))
+    done = typed_here(tmp_path, "down", "--all", "--inventory", str(tmp_path / "nodes.py"))
     assert done.returncode == 2 and "nobody is there to be asked" in done.stderr
     assert done.stdout.splitlines()[:3] == [
         NAMES[0],
@@ -322,12 +345,12 @@ def test_everything_is_listed_before_it_is_removed_and_asked(tmp_path: Path) -> 
     assert "together 75.2 GB; the engines and proxies stop" in done.stdout
 
 
-def test_logs_are_told_by_node(tmp_path: Path) -> None:
+def test_logs_are_told_by_node(tmp_path: Path, typed_here: Typed) -> None:
     deploy(tmp_path, [look(planned(topology="solo"), NAMES[0])], "--dry", "--data", "topology=solo")
     nodes = tmp_path / "nodes.py"
     said = "nodes[0][1]['fake_responses'][re.compile('journalctl .*--lines 7')] = '2026-11-26 engine: loading'\n"
     nodes.write_text(nodes.read_text() + said)
-    done = tandem(tmp_path, "logs", "--lines", "7", "--inventory", str(nodes))
+    done = typed_here(tmp_path, "logs", "--lines", "7", "--inventory", str(nodes))
     assert done.returncode == 0 and done.stdout == f"{NAMES[0]} 2026-11-26 engine: loading\n", done.stderr
 
 
@@ -409,16 +432,16 @@ def test_without_a_verb_the_help_is_all(tmp_path: Path) -> None:
     ],
 )
 def test_what_ends_badly_names_what_was_typed_and_how_is_documented(
-    off: Path, typed: list[str], code: int, said: str
+    off: Path, typed: list[str], code: int, said: str, typed_here: Typed
 ) -> None:
-    done = tandem(off, *typed)
+    done = typed_here(off, *typed)
     assert done.returncode == code and said in done.stderr and done.stdout == "", done.stderr
     assert "Traceback" not in done.stderr and not re.search(r"\b[A-Z]{3,}=", done.stderr)
 
 
 @pytest.mark.parametrize("typed", [["advise", "8 users chat"], ["recipes"], ["recipes", "gpt-oss-120b-mxfp4"]])
-def test_what_needs_no_node_ends_well_where_all_are_off(off: Path, typed: list[str]) -> None:
-    done = tandem(off, *typed)
+def test_what_needs_no_node_ends_well_where_all_are_off(off: Path, typed: list[str], typed_here: Typed) -> None:
+    done = typed_here(off, *typed)
     assert done.returncode == 0 and done.stdout and done.stderr == ""
 
 
@@ -434,8 +457,8 @@ def test_the_help_of_each_verb_runs_and_has_its_examples(name: str, capsys: pyte
     assert all(word in told for example in examples for word in example.split())
 
 
-def test_two_names_of_one_address_are_refused_before_the_first_ssh(tmp_path: Path) -> None:
-    done = tandem(tmp_path, "init", "new", "--nodes", "127.0.0.1,127.1", "--user", "me", "--yes")
+def test_two_names_of_one_address_are_refused_before_the_first_ssh(tmp_path: Path, typed_here: Typed) -> None:
+    done = typed_here(tmp_path, "init", "new", "--nodes", "127.0.0.1,127.1", "--user", "me", "--yes")
     said = "nodes: `127.0.0.1` and `127.1` have one address, 127.0.0.1; name each Spark once, the head first\n"
     assert done.returncode == 2 and done.stderr == said
     assert not (tmp_path / "new").exists()
@@ -453,32 +476,32 @@ def test_a_report_without_its_package_says_how_it_comes(off: Path) -> None:
     assert f"-r {ROOT}/requirements-bench.lock`" in done.stderr
 
 
-def test_a_model_s_unknown_node_is_refused_before_a_node_is_asked(off: Path) -> None:
+def test_a_model_s_unknown_node_is_refused_before_a_node_is_asked(off: Path, typed_here: Typed) -> None:
     model = '{"recipe": "gpt-oss-120b-mxfp4", "topology": "solo", "nodes": ["spark-9"]}'
     (off / "group_data").mkdir()
     (off / "group_data/all.py").write_text(f'models = {{"chat": {model}}}\n')
-    done = tandem(off, "apply")
+    done = typed_here(off, "apply")
     text = re.sub(r"\x1b\[[0-9;]*m", "", done.stderr)
     assert done.returncode == 2 and "no node of the inventory is named `spark-9`" in text, text
     assert "did you mean `spark-1`?" in text or "did you mean `spark-2`?" in text
 
 
-def test_advice_is_for_as_many_sparks_as_the_folder_has(tmp_path: Path) -> None:
+def test_advice_is_for_as_many_sparks_as_the_folder_has(tmp_path: Path, typed_here: Typed) -> None:
     (tmp_path / "inventory.py").write_text(f"nodes = {[f'spark-{number}' for number in range(1, 5)]}\n")
-    done = tandem(tmp_path, "advise", "8 users chat")
+    done = typed_here(tmp_path, "advise", "8 users chat")
     assert done.returncode == 0 and "on 4 Sparks" in done.stdout and done.stderr == ""
-    assert "on 2 Sparks" in tandem(tmp_path, "advise", "8 users chat", "--nodes", "2").stdout
+    assert "on 2 Sparks" in typed_here(tmp_path, "advise", "8 users chat", "--nodes", "2").stdout
     (tmp_path / "inventory.py").write_text("nodes = [each for each in ()]\n")
-    done = tandem(tmp_path, "advise", "8 users chat")
+    done = typed_here(tmp_path, "advise", "8 users chat")
     assert "on 2 Sparks" in done.stdout and "no plain list of nodes: two Sparks, unless --nodes says" in done.stderr
 
 
-def test_advice_needs_no_folder_and_says_what_it_takes_instead(tmp_path: Path) -> None:
-    done = tandem(tmp_path, "advise", "8 users chat")
+def test_advice_needs_no_folder_and_says_what_it_takes_instead(tmp_path: Path, typed_here: Typed) -> None:
+    done = typed_here(tmp_path, "advise", "8 users chat")
     assert done.returncode == 0 and "nemotron-3-super-nvfp4-auto on 2 Sparks" in done.stdout
     said = "note: no folder of yours is here: two Sparks and the default recipe, unless you say others\n"
     assert done.stderr == said
     # What is named has to be there, and who measures has nodes.
     for words in (("advise", "8 users", "-C", "new"), ("bench",)):
-        done = tandem(tmp_path, *words)
+        done = typed_here(tmp_path, *words)
         assert done.returncode == 2 and done.stderr.startswith("tandem: folder: ")

@@ -42,7 +42,7 @@ PROCESSES = [
     ),
     Fault(
         "SIGSTOP a LiteLLM",
-        send("STOP", HEAD, "/opt/litellm/bin/litellm"),
+        send("STOP", HEAD, "serve.py --config"),
         "out of the way in 3 s; the canary kills it",
         (*EITHER, *BALANCED),
         on_head=True,

@@ -24,7 +24,13 @@ class LabPlatform(CpuPlatform):
 
     @classmethod
     def check_and_update_config(cls, vllm_config: Any) -> None:
-        """Ranks may be stages, and load slowly with LAB_LOAD_S in the environment."""
+        """Ranks may be stages, and load slowly with LAB_LOAD_S in the environment.
+
+        A process begins as a copy of the one that starts it. CpuPlatform has each import vLLM anew, one after the
+        other: three times ten seconds of a core. A copy lacks OpenMP's threads, and the lab's have none
+        (OMP_NUM_THREADS=1).
+        """
         super().check_and_update_config(vllm_config)
+        os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "fork"
         worker = "SlowWorker" if os.environ.get("LAB_LOAD_S") else "StageWorker"
         vllm_config.parallel_config.worker_cls = f"tandem_lab_worker.{worker}"
