@@ -320,9 +320,8 @@ def test_other_engines_are_taken_up_and_nothing_under_way_is_lost(proxy: Proxy) 
     text = yaml.safe_dump(changed)
     try:
         with ThreadPoolExecutor() as pool:
-            asked = [pool.submit(proxy.chat, OWNER, "Hi", 60) for _ in range(4)]
-            while not drained.under_way(pulse):
-                time.sleep(0.02)
+            asked = [pool.submit(proxy.chat, OWNER, "slow", 30, stream=True) for _ in range(4)]
+            until(lambda: drained.under_way(pulse), 60)
             config.write_text(text)
             assert drained.taken(pulse, hashlib.sha256(text.encode()).hexdigest(), 5)
             assert [each.result()[0] for each in asked] == [200] * 4

@@ -9,7 +9,6 @@ import json
 import subprocess
 import sys
 import tarfile
-import time
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
@@ -30,6 +29,7 @@ from operations.node.unit import brief, services
 from operations.paths import PROXY
 from operations.runner import remote
 from tests.node.shipped import FILES
+from tests.support.waiting import until
 
 
 def test_a_secret_is_told_by_its_hash(tmp_path: Path) -> None:
@@ -88,8 +88,7 @@ def waiting(folder: Path, *arguments: str) -> Iterator[int]:
 def running(*argv: str) -> Iterator[int]:
     """A real process that waits for its standard input; gives its pid, once its command line can be read."""
     with subprocess.Popen(argv, stdin=subprocess.PIPE) as process:
-        while not Path(f"/proc/{process.pid}/cmdline").read_bytes():
-            time.sleep(0.01)
+        until(Path(f"/proc/{process.pid}/cmdline").read_bytes, 20)
         yield process.pid
         process.kill()
 

@@ -62,8 +62,9 @@ def bodies(*names: str) -> tuple[bytes, ...]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    while not condition():
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.01)
 
 
 def is_any_asked(some: list[Asked]) -> bool:

@@ -24,7 +24,7 @@ from tests.node.shipped import part
 from tests.node.strangers import request
 from tests.plan.samples import ROOT
 from tests.support.ports import free_port
-from tests.support.waiting import until_it_listens
+from tests.support.waiting import until, until_it_listens
 
 pytestmark = pytest.mark.skipif(not doors.LITELLM.exists(), reason="no LiteLLM here: `make venv-proxy` installs it")
 ENGINES = 3
@@ -228,8 +228,7 @@ def test_copies_of_one_that_wait_for_their_turn_are_not_asked_when_it_is_known(
             os.chown(turn, PROXY_USER, PROXY_USER)
         fcntl.flock(held, fcntl.LOCK_EX)
         copies = [pool.submit(engines.ask, "poison in copies")]
-        while engines.deaths() == before:
-            time.sleep(0.05)
+        until(lambda: engines.deaths() > before, 60)
         time.sleep(0.5)
         copies += [pool.submit(engines.ask, "poison in copies") for _ in range(3)]
         time.sleep(1.5)
@@ -250,8 +249,7 @@ def test_a_stream_that_waits_for_its_turn_says_that_it_lives(
             os.chown(turn, PROXY_USER, PROXY_USER)
         fcntl.flock(held, fcntl.LOCK_EX)
         waits = pool.submit(engines.ask, f"poison that waits {path}", path, True)
-        while engines.deaths() == before:
-            time.sleep(0.05)
+        until(lambda: engines.deaths() > before, 60)
         time.sleep(2)
         fcntl.flock(held, fcntl.LOCK_UN)
         status, _, body = waits.result()

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from typing import Any
 
+from vllm.distributed.device_communicators import shm_broadcast
 from vllm.distributed.parallel_state import get_pp_group
 from vllm.logger import init_logger
 from vllm.v1.worker.cpu_worker import CPUWorker
@@ -15,6 +17,10 @@ from vllm.v1.worker.cpu_worker import CPUWorker
 logger = init_logger("vllm.tandem_lab")
 #: Seconds between two lines of the log.
 EVERY_S = 15.0
+#: Seconds for which a rank looks for its next step with a whole core before it waits to be told. vLLM takes one second:
+#: behind each of the canary's tokens, and all the time under load, on cores that all nodes of a lab share.
+LOOKS_S = 0.005
+shm_broadcast.SpinCondition = partial(shm_broadcast.SpinCondition, busy_loop_s=LOOKS_S)
 
 
 class StageWorker(CPUWorker):
