@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +14,8 @@ from pathlib import Path
 WORD_S = 10.0
 #: Seconds for Docker to kill a container; one that can't is asked again.
 KILL_S = 30.0
+#: Seconds for which systemd's word on the units holds: the watches look eight times a second, and a word is a process.
+HOLDS_S = 1.0
 CGROUPS = Path("/sys/fs/cgroup")
 
 
@@ -23,13 +27,36 @@ def run(argv: Sequence[str], timeout_s: float = WORD_S) -> subprocess.CompletedP
         return None
 
 
-def invocation(unit: str) -> str | None:
-    """The unit's invocation while it is active; empty: it is not; None: systemd does not say."""
-    done = run(["systemctl", "show", f"{unit}.service", "--property=ActiveState,InvocationID", "--value"])
-    words = done.stdout.split() if done and done.returncode == 0 else []
-    if not words:
-        return None
-    return next((word for word in words if word != "active"), "") if "active" in words else ""
+class Units:
+    """What systemd says of units, asked for all of them at once."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, str | None] = {}
+        self._until = 0.0
+        self._lock = threading.Lock()
+
+    def invocation(self, unit: str, afresh: bool = False) -> str | None:
+        """The unit's invocation while it is active, as it was at most HOLDS_S ago, or is now (`afresh`); empty: it is
+        not; None: systemd does not say.
+        """
+        with self._lock:
+            if afresh or unit not in self._said or time.monotonic() >= self._until:
+                self._ask([*{**self._said, unit: None}])
+                self._until = time.monotonic() + HOLDS_S
+            return self._said[unit]
+
+    def _ask(self, units: Sequence[str]) -> None:
+        names = [f"{unit}.service" for unit in units]
+        done = run(["systemctl", "show", *names, "--property=ActiveState,InvocationID"])
+        blocks = done.stdout.strip().split("\n\n") if done and done.returncode == 0 else []
+        states = [dict(line.partition("=")[::2] for line in block.splitlines()) for block in blocks]
+        self._said = dict.fromkeys(units)
+        for unit, state in zip(units, states, strict=False):
+            if "ActiveState" in state:
+                self._said[unit] = state.get("InvocationID", "") if state["ActiveState"] == "active" else ""
+
+
+invocation = Units().invocation
 
 
 def reset_restart_count(unit: str) -> None:

@@ -139,6 +139,8 @@ class Watch(ABC):
             self.problem, self.since = waits, time.monotonic()
             return
         sight = self.look()
+        if sight.problem and not self.silent_since and self._has_ended():
+            return
         if excuse := self.excuse(sight):
             self.problem, self.silent_since, self.alive_at = excuse, 0.0, time.monotonic()
             return
@@ -199,6 +201,10 @@ class Watch(ABC):
         if self.silent_since and not self.question:
             return min(SOON_S, self.left_s())
         return min(self.pause_s(), self.left_s())
+
+    def _has_ended(self) -> bool:
+        """Whether it is another start by now, or none: what systemd said may be a second old."""
+        return node.invocation(self.unit, afresh=True) not in (self.invocation, None)
 
     def _forget(self, now: float) -> None:
         """Another start is another life."""

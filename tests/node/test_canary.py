@@ -24,6 +24,7 @@ from tests.support.ports import free_port
 from tests.support.waiting import until
 
 node = part("canary", "node")
+proxy = part("canary", "proxy")
 
 #: The proxy's liveliness, by a program that can be stopped: no LiteLLM is up behind it.
 PROXY = """
@@ -45,6 +46,14 @@ canary.main()
 """
 
 
+#: Of each unit that it is asked for.
+SAYS = """
+for unit in $(echo "$*" | grep -o 'tandem-[^ ]*'); do
+echo ActiveState={state}; echo InvocationID={start}; echo
+done
+"""
+
+
 def script(folder: Path, name: str, text: str) -> None:
     (folder / name).write_text(f"#!/bin/sh\n{text}\n")
     (folder / name).chmod(0o755)
@@ -57,7 +66,7 @@ class Node:
         self.home, self.state, self.kills = home, home / "run/canary.json", home / "kills"
         commands = home / "bin"
         commands.mkdir()
-        script(commands, "systemctl", "echo active; echo one")
+        script(commands, "systemctl", SAYS.format(state="active", start="one"))
         kill = f'date +%s.%N | sed "s/^/$2 /" >>{self.kills}'
         script(commands, "docker", f'[ "$1" = inspect ] && exec echo 12ab\n{kill}')
         self.used = home / "cgroups/system.slice/docker-12ab.scope/cpu.stat"
@@ -179,18 +188,40 @@ def test_a_command_that_hangs_or_is_not_there_is_no_answer(tmp_path: Path, monke
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(node, "KILL_S", 0.1)
     assert not node.kill("tandem-engine")
-    script(tmp_path, "systemctl", "echo activating; echo one")
-    assert node.invocation("tandem-engine") == ""
-    script(tmp_path, "systemctl", "echo inactive; echo")
-    assert node.invocation("tandem-engine") == ""
-    script(tmp_path, "systemctl", "echo Failed to connect to bus >&2; exit 1")
-    assert node.invocation("tandem-engine") is None
-    script(tmp_path, "systemctl", "exec sleep 60")
     monkeypatch.setattr(node.run, "__defaults__", (0.1,))
-    assert node.invocation("tandem-engine") is None
-    monkeypatch.setattr(node.run, "__defaults__", (node.WORD_S,))
-    script(tmp_path, "systemctl", "echo active; echo one")
-    assert node.invocation("tandem-engine") == "one"
+    assert node.Units().invocation("tandem-engine") is None
+
+
+def test_systemd_is_asked_for_all_units_at_once_and_once_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for state, start, said in (("active", "one", "one"), ("activating", "one", ""), ("inactive", "", "")):
+        script(tmp_path, "systemctl", SAYS.format(state=state, start=start))
+        assert node.Units().invocation("tandem-engine") == said
+    script(tmp_path, "systemctl", "echo Failed to connect to bus >&2; exit 1")
+    assert node.Units().invocation("tandem-engine") is None
+    monkeypatch.setattr(node, "HOLDS_S", 3600.0)
+    script(tmp_path, "systemctl", SAYS.format(state="active", start="one"))
+    units = node.Units()
+    assert [units.invocation(unit) for unit in ("tandem-engine", "tandem-proxy")] == ["one", "one"]
+    script(tmp_path, "systemctl", SAYS.format(state="active", start="two"))
+    assert units.invocation("tandem-engine") == "one"
+    assert units.invocation("tandem-engine", afresh=True) == units.invocation("tandem-proxy") == "two"
+
+
+def test_what_has_ended_since_systemd_spoke_is_no_problem(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    watch = proxy.Proxy(f"http://127.0.0.1:{free_port()}")
+    watch.is_up = True
+    for now, said in (("", ""), ("one", "no sign of life")):
+        monkeypatch.setattr(node, "invocation", lambda _, afresh=False, now=now: now if afresh else "one")
+        watch.invocation, watch.question, watch.is_up = "one", None, True
+        watch.step("one")
+        assert watch.question.done.wait(10)
+        watch.step("one")
+        assert said in capsys.readouterr().err and bool(watch.problem) == bool(now)
 
 
 @pytest.mark.parametrize(

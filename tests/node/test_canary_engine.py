@@ -108,7 +108,7 @@ class Kept:
         self.labels: dict[str, str] = {}
         monkeypatch.setattr(node, "labels", lambda _: self.labels)
         self.invocation: Callable[[], str | None] = lambda: "one"
-        monkeypatch.setattr(node, "invocation", lambda _: self.invocation())
+        monkeypatch.setattr(node, "invocation", lambda *_, **__: self.invocation())
         watch = part("canary", "watch")
         monkeypatch.setattr(watch, "STARTING_S", 0.1)
         monkeypatch.setattr(watch, "SOON_S", 0.05)
@@ -357,10 +357,12 @@ def test_another_start_is_another_engine(fake: FakeEngine, keep: Keep) -> None:
     assert kept.watch.problem == ""
 
 
-def test_a_systemd_that_does_not_say_makes_no_other_engine(fake: FakeEngine, keep: Keep) -> None:
+@pytest.mark.parametrize("answers", [itertools.cycle(["one", None]), itertools.chain(["one"], itertools.repeat(None))])
+def test_a_systemd_that_does_not_say_makes_no_other_engine(
+    fake: FakeEngine, keep: Keep, answers: Iterator[str | None]
+) -> None:
     kept = keep()
     fake.hangs = True
-    answers = itertools.cycle(["one", None])
     kept.invocation = lambda: next(answers)
     kept.run(5)
     assert len(kept.killed) == 1

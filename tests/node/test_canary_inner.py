@@ -44,7 +44,7 @@ def kills(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return True
 
     monkeypatch.setattr(node, "kill", kill)
-    monkeypatch.setattr(node, "invocation", lambda _: "one")
+    monkeypatch.setattr(node, "invocation", lambda *_, **__: "one")
     monkeypatch.setattr(node, "control_group", lambda _: None)
     for name in ("ASK_S", "LATE_S", "SILENCE_S", "COMPUTING_S", "START_S"):
         monkeypatch.setattr(inner, name, getattr(inner, name) / 5)
@@ -93,7 +93,7 @@ def test_one_that_hangs_is_killed_and_then_starts_with_new_patience(
     fake.late_s = 3
     run(kept, 2.5, kills)
     assert kills == ["tandem-litellm-a"]
-    monkeypatch.setattr(node, "invocation", lambda _: "two")
+    monkeypatch.setattr(node, "invocation", lambda *_, **__: "two")
     run(kept, 2, kills)
     assert kills == ["tandem-litellm-a"]
     fake.late_s = 0
