@@ -60,6 +60,7 @@ class Watch(ABC):
     #: Seconds of service after which systemd's count of starts begins at nothing; 0: never.
     SETTLED_S = 0.0
     answered_at: float
+    silent_since: float
     settled: bool
 
     def __init__(self, deadline_s: float, silence_s: float, start_s: float, *, acts: bool = True) -> None:
