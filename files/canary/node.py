@@ -14,7 +14,7 @@ from pathlib import Path
 WORD_S = 10.0
 #: Seconds for Docker to kill a container; one that can't is asked again.
 KILL_S = 30.0
-#: Seconds for which systemd's word on the units holds: the watches look eight times a second, and a word is a process.
+#: Seconds for which what systemd said is kept: watches look eight times a second, and each ask starts a process.
 HOLDS_S = 1.0
 CGROUPS = Path("/sys/fs/cgroup")
 
@@ -32,28 +32,37 @@ class Units:
 
     def __init__(self) -> None:
         self._said: dict[str, str | None] = {}
-        self._until = 0.0
+        #: When the last ask began, and until when its answer is kept.
+        self._asked = self._until = 0.0
+        self._speaks = True
         self._lock = threading.Lock()
 
     def invocation(self, unit: str, afresh: bool = False) -> str | None:
-        """The unit's invocation while it is active, as it was at most HOLDS_S ago, or is now (`afresh`); empty: it is
-        not; None: systemd does not say.
+        """The unit's invocation while it is active; empty: it is not; None: systemd does not say.
+
+        An answer is kept for HOLDS_S; `afresh` asks again, unless systemd is silent.
         """
+        came = time.monotonic()
         with self._lock:
-            if afresh or unit not in self._said or time.monotonic() >= self._until:
+            is_kept = time.monotonic() < self._until
+            if is_kept and not self._speaks:
+                return None
+            if not is_kept or unit not in self._said or (afresh and self._asked < came):
                 self._ask([*{**self._said, unit: None}])
-                self._until = time.monotonic() + HOLDS_S
             return self._said[unit]
 
     def _ask(self, units: Sequence[str]) -> None:
+        self._asked = time.monotonic()
         names = [f"{unit}.service" for unit in units]
         done = run(["systemctl", "show", *names, "--property=ActiveState,InvocationID"])
         blocks = done.stdout.strip().split("\n\n") if done and done.returncode == 0 else []
-        states = [dict(line.partition("=")[::2] for line in block.splitlines()) for block in blocks]
+        self._speaks = len(blocks) == len(units)
         self._said = dict.fromkeys(units)
-        for unit, state in zip(units, states, strict=False):
-            if "ActiveState" in state:
-                self._said[unit] = state.get("InvocationID", "") if state["ActiveState"] == "active" else ""
+        if self._speaks:
+            states = [dict(line.partition("=")[::2] for line in block.splitlines()) for block in blocks]
+            starts = [state.get("InvocationID", "") if state["ActiveState"] == "active" else "" for state in states]
+            self._said.update(zip(units, starts, strict=True))
+        self._until = time.monotonic() + HOLDS_S
 
 
 invocation = Units().invocation

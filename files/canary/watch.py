@@ -139,22 +139,23 @@ class Watch(ABC):
             # A start begins when it waits no longer.
             self.problem, self.since = waits, time.monotonic()
             return
-        sight = self.look()
-        if sight.problem and not self.silent_since and self._has_ended():
-            return
+        sight, now = self.look(), time.monotonic()
         if excuse := self.excuse(sight):
-            self.problem, self.silent_since, self.alive_at = excuse, 0.0, time.monotonic()
+            self.problem, self.silent_since, self.alive_at = excuse, 0.0, now
             return
         was_silent = bool(self.silent_since)
-        verdict = self.judge(sight, time.monotonic())
+        verdict = self.judge(sight, now)
+        falls_silent = bool(self.silent_since) and not was_silent
         if verdict == "settle":
             node.reset_restart_count(self.unit)
         if not self.acts:
             # It shows what it sees, for as long as it sees it.
             self.problem, self.silent_since = self.problem if sight.problem else "", 0.0
+        elif (verdict == "kill" or falls_silent) and self._is_another():
+            return
         elif verdict == "kill":
             self._kill(sight.problem)
-        elif self.silent_since and not was_silent:
+        elif falls_silent:
             node.say(f"{self.NAME}: no sign of life: {sight.problem}; it is killed after {self.silence_s:g} s of that")
 
     def judge(self, sight: Sight, now: float) -> str:
@@ -203,9 +204,14 @@ class Watch(ABC):
             return min(SOON_S, self.left_s())
         return min(self.pause_s(), self.left_s())
 
-    def _has_ended(self) -> bool:
-        """Whether it is another start by now, or none: what systemd said may be a second old."""
-        return node.invocation(self.unit, afresh=True) not in (self.invocation, None)
+    def _is_another(self) -> bool:
+        """Whether the start that was looked at is over, which systemd may not have said yet. Another is a new life."""
+        said = node.invocation(self.unit, afresh=True)
+        if said in (self.invocation, None):
+            return False
+        self.invocation = said
+        self._forget(time.monotonic())
+        return True
 
     def _forget(self, now: float) -> None:
         """Another start is another life."""

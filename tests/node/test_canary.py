@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ canary.main()
 """
 
 
-#: Of each unit that it is asked for.
+#: What systemctl says, of each unit that it is asked for.
 SAYS = """
 for unit in $(echo "$*" | grep -o 'tandem-[^ ]*'); do
 echo ActiveState={state}; echo InvocationID={start}; echo
@@ -199,29 +200,85 @@ def test_systemd_is_asked_for_all_units_at_once_and_once_a_second(
     for state, start, said in (("active", "one", "one"), ("activating", "one", ""), ("inactive", "", "")):
         script(tmp_path, "systemctl", SAYS.format(state=state, start=start))
         assert node.Units().invocation("tandem-engine") == said
-    script(tmp_path, "systemctl", "echo Failed to connect to bus >&2; exit 1")
-    assert node.Units().invocation("tandem-engine") is None
+    # Others' words would be taken for a unit's of which nothing is said.
+    for silent in ("echo Failed to connect to bus >&2; exit 1", "echo ActiveState=active"):
+        script(tmp_path, "systemctl", silent)
+        units = node.Units()
+        units.invocation("tandem-engine")
+        assert units.invocation("tandem-proxy") is None
     monkeypatch.setattr(node, "HOLDS_S", 3600.0)
     script(tmp_path, "systemctl", SAYS.format(state="active", start="one"))
     units = node.Units()
     assert [units.invocation(unit) for unit in ("tandem-engine", "tandem-proxy")] == ["one", "one"]
     script(tmp_path, "systemctl", SAYS.format(state="active", start="two"))
     assert units.invocation("tandem-engine") == "one"
+    monkeypatch.setattr(node, "HOLDS_S", 0.0)
     assert units.invocation("tandem-engine", afresh=True) == units.invocation("tandem-proxy") == "two"
+    script(tmp_path, "systemctl", SAYS.format(state="active", start="three"))
+    assert units.invocation("tandem-engine") == "three"
 
 
-def test_what_has_ended_since_systemd_spoke_is_no_problem(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_systemd_that_hangs_is_waited_for_once_by_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(node.run, "__defaults__", (1.0,))
+    script(tmp_path, "systemctl", "exec sleep 60")
+    units, begun = node.Units(), time.monotonic()
+    with ThreadPoolExecutor(8) as pool:
+        said = [pool.submit(units.invocation, f"tandem-{number}", afresh=True) for number in range(8)]
+        assert [each.result() for each in said] == [None] * 8
+    assert time.monotonic() - begun < 4
+
+
+class Systemd:
+    """What it says; asked afresh it takes `slow_s`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, now: str, slow_s: float = 0.0) -> None:
+        self.now, self.slow_s = now, slow_s
+        monkeypatch.setattr(node, "invocation", self)
+
+    def __call__(self, _: str, afresh: bool = False) -> str:
+        time.sleep(self.slow_s if afresh else 0)
+        return self.now if afresh else "one"
+
+
+def refused(asks: str = "one") -> Any:
+    """The watch over a proxy that was up and is not there; it has been asked."""
     watch = proxy.Proxy(f"http://127.0.0.1:{free_port()}")
-    watch.is_up = True
-    for now, said in (("", ""), ("one", "no sign of life")):
-        monkeypatch.setattr(node, "invocation", lambda _, afresh=False, now=now: now if afresh else "one")
-        watch.invocation, watch.question, watch.is_up = "one", None, True
+    watch.invocation, watch.is_up, watch.alive_at = asks, True, time.monotonic()
+    watch.step(asks)
+    assert watch.question.done.wait(10)
+    return watch
+
+
+@pytest.mark.parametrize("now", ["one", "", "two"])
+def test_what_has_ended_since_systemd_spoke_is_no_problem(
+    now: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Systemd(monkeypatch, now)
+    watch = refused()
+    watch.step("one")
+    is_silent = now == "one"
+    assert ("no sign of life" in capsys.readouterr().err) == bool(watch.problem) == is_silent
+    assert watch.invocation == now and watch.is_up == is_silent
+
+
+def test_what_was_started_anew_while_it_was_silent_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    killed: list[str] = []
+    monkeypatch.setattr(node, "kill", killed.append)
+    for now in ("two", "one"):
+        Systemd(monkeypatch, now)
+        watch = refused()
+        watch.silent_since = watch.alive_at = time.monotonic() - 60
         watch.step("one")
-        assert watch.question.done.wait(10)
-        watch.step("one")
-        assert said in capsys.readouterr().err and bool(watch.problem) == bool(now)
+        assert killed == ([] if now == "two" else ["tandem-proxy"])
+
+
+def test_how_long_systemd_takes_to_say_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node, "kill", lambda _: pytest.fail("it is killed"))
+    Systemd(monkeypatch, "one", slow_s=proxy.SILENCE_S)
+    watch = refused()
+    watch.step("one")
+    assert watch.silent_since
 
 
 @pytest.mark.parametrize(

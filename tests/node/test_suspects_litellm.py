@@ -223,7 +223,7 @@ def test_copies_of_one_that_wait_for_their_turn_are_not_asked_when_it_is_known(
     monkeypatch.setenv("TANDEM_SHARED", str(engines.shared))
     before = engines.deaths()
     turn = part("litellm", "suspects").turn_file(min(f"http://127.0.0.1:{port}/v1" for port in engines.ports))
-    with turn.open("a") as held, ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(4) as pool, turn.open("a") as held:
         if IS_ROOT:
             os.chown(turn, PROXY_USER, PROXY_USER)
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -244,7 +244,7 @@ def test_a_stream_that_waits_for_its_turn_says_that_it_lives(
     monkeypatch.setenv("TANDEM_SHARED", str(engines.shared))
     before = engines.deaths()
     turn = part("litellm", "suspects").turn_file(min(f"http://127.0.0.1:{port}/v1" for port in engines.ports))
-    with turn.open("a") as held, ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool, turn.open("a") as held:
         if IS_ROOT:
             os.chown(turn, PROXY_USER, PROXY_USER)
         fcntl.flock(held, fcntl.LOCK_EX)
