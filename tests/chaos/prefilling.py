@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import openai
@@ -10,32 +11,41 @@ from tests.chaos.scene import Scene
 from tests.lab.cluster import on
 from tests.lab.settings import LabNode
 
-#: Digits are one token each.
-PROMPT_TOKENS = 80_000
+#: Of a prompt that says how fast this machine reads, and the longest. Digits are one token each.
+PROBE_TOKENS, LONGEST_TOKENS = 8_000, 100_000
 ANSWER_TOKENS = 24
 #: Seconds without a sign of life after which the lab's canary kills: three of its deadlines.
 CANARY_S = 3 * 2.0
-TIMES = 5
+#: Patiences that the prefill has to take, and those that the prompt is made for.
+TIMES, AIM = 5, 8
 
 
 def long_prompt(scene: Scene) -> None:
     """Ask it once under the load, and once more: the same answer, nothing killed, nothing tried again."""
     before = {node: _container(node) for node in scene.engines}
+    tokens = _tokens(scene)
     read_before = _prompt_tokens(scene)
-    waited_s, answer = _ask(scene)
+    waited_s, answer = _ask(scene, tokens)
     read = _prompt_tokens(scene) - read_before
     assert waited_s >= TIMES * CANARY_S, f"its prefill took {waited_s:.0f} s: nothing is proven"
-    assert read < 1.5 * PROMPT_TOKENS, f"engines have read {read:.0f} tokens: it was tried again"
+    assert read < 1.5 * tokens, f"engines have read {read:.0f} tokens: it was tried again"
     assert {node: _container(node) for node in scene.engines} == before, "an engine was started anew"
-    assert _ask(scene)[1] == answer, "two different answers"
-    print(f"chaos: a prefill of {waited_s:.0f} s, {waited_s / CANARY_S:.1f} times the canary's patience", flush=True)
+    assert _ask(scene, tokens)[1] == answer, "two different answers"
+    times = waited_s / CANARY_S
+    print(f"chaos: a prefill of {tokens} tokens, {waited_s:.0f} s, {times:.1f} times the canary's patience", flush=True)
 
 
-def _ask(scene: Scene) -> tuple[float, str]:
+def _tokens(scene: Scene) -> int:
+    """Of a prompt whose prefill takes AIM patiences, or of the longest: its time goes by the square."""
+    took_s = _ask(scene, PROBE_TOKENS)[0]
+    return min(LONGEST_TOKENS, int(PROBE_TOKENS * math.sqrt(AIM * CANARY_S / took_s)))
+
+
+def _ask(scene: Scene, tokens: int) -> tuple[float, str]:
     """Seconds until the first token, and the text."""
     at = scene.at
     client = openai.OpenAI(base_url=at["OPENAI_BASE_URL"], api_key=at["OPENAI_API_KEY"], max_retries=0, timeout=300)
-    digits = "".join(str(number * 7919 % 10) for number in range(PROMPT_TOKENS))
+    digits = "".join(str(number * 7919 % 10) for number in range(tokens))
     start, first, text = time.monotonic(), 0.0, ""
     try:
         stream = client.chat.completions.create(
