@@ -16,6 +16,8 @@ WORD_S = 10.0
 KILL_S = 30.0
 #: Seconds for which what systemd said is kept: watches look eight times a second, and each ask starts a process.
 HOLDS_S = 1.0
+#: States of a unit that runs: a proxy serves while it reads its configuration anew.
+RUNS = ("active", "reloading", "refreshing")
 CGROUPS = Path("/sys/fs/cgroup")
 
 
@@ -38,7 +40,7 @@ class Units:
         self._lock = threading.Lock()
 
     def invocation(self, unit: str, afresh: bool = False) -> str | None:
-        """The unit's invocation while it is active; empty: it is not; None: systemd does not say.
+        """The unit's invocation while it runs; empty: it does not; None: systemd does not say.
 
         An answer is kept for HOLDS_S; `afresh` asks again, unless systemd is silent.
         """
@@ -60,7 +62,7 @@ class Units:
         self._said = dict.fromkeys(units)
         if self._speaks:
             states = [dict(line.partition("=")[::2] for line in block.splitlines()) for block in blocks]
-            starts = [state.get("InvocationID", "") if state["ActiveState"] == "active" else "" for state in states]
+            starts = [state.get("InvocationID", "") if state["ActiveState"] in RUNS else "" for state in states]
             self._said.update(zip(units, starts, strict=True))
         self._until = time.monotonic() + HOLDS_S
 

@@ -151,10 +151,12 @@ class Watch(ABC):
         if not self.acts:
             # It shows what it sees, for as long as it sees it.
             self.problem, self.silent_since = self.problem if sight.problem else "", 0.0
-        elif (verdict == "kill" or falls_silent) and self._is_another():
+        elif (verdict == "kill" or falls_silent) and self._is_over():
             return
         elif verdict == "kill":
-            self._kill(sight.problem)
+            # What has answered while systemd was asked is judged by the next look.
+            if not (self.question and self.question.done.is_set()):
+                self._kill(sight.problem)
         elif falls_silent:
             node.say(f"{self.NAME}: no sign of life: {sight.problem}; it is killed after {self.silence_s:g} s of that")
 
@@ -204,8 +206,8 @@ class Watch(ABC):
             return min(SOON_S, self.left_s())
         return min(self.pause_s(), self.left_s())
 
-    def _is_another(self) -> bool:
-        """Whether the start that was looked at is over, which systemd may not have said yet. Another is a new life."""
+    def _is_over(self) -> bool:
+        """Whether the start that was looked at is over: systemd is asked afresh, and what it says is taken up."""
         said = node.invocation(self.unit, afresh=True)
         if said in (self.invocation, None):
             return False

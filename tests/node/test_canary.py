@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -197,7 +198,12 @@ def test_systemd_is_asked_for_all_units_at_once_and_once_a_second(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    for state, start, said in (("active", "one", "one"), ("activating", "one", ""), ("inactive", "", "")):
+    for state, start, said in (
+        ("active", "one", "one"),
+        ("reloading", "one", "one"),
+        ("activating", "one", ""),
+        ("inactive", "", ""),
+    ):
         script(tmp_path, "systemctl", SAYS.format(state=state, start=start))
         assert node.Units().invocation("tandem-engine") == said
     # Others' words would be taken for a unit's of which nothing is said.
@@ -241,11 +247,11 @@ class Systemd:
         return self.now if afresh else "one"
 
 
-def refused(asks: str = "one") -> Any:
+def refused() -> Any:
     """The watch over a proxy that was up and is not there; it has been asked."""
     watch = proxy.Proxy(f"http://127.0.0.1:{free_port()}")
-    watch.invocation, watch.is_up, watch.alive_at = asks, True, time.monotonic()
-    watch.step(asks)
+    watch.invocation, watch.is_up, watch.alive_at = "one", True, time.monotonic()
+    watch.step("one")
     assert watch.question.done.wait(10)
     return watch
 
@@ -273,12 +279,33 @@ def test_what_was_started_anew_while_it_was_silent_is_not_killed(monkeypatch: py
         assert killed == ([] if now == "two" else ["tandem-proxy"])
 
 
-def test_how_long_systemd_takes_to_say_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_silence_is_new_is_judged_by_the_moment_of_the_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node, "kill", lambda _: pytest.fail("it is killed"))
     Systemd(monkeypatch, "one", slow_s=proxy.SILENCE_S)
     watch = refused()
     watch.step("one")
     assert watch.silent_since
+
+
+def test_what_answers_while_systemd_is_asked_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node, "kill", lambda _: pytest.fail("it is killed"))
+    answers = threading.Event()
+    watch = proxy.Proxy("http://127.0.0.1:1")
+    watch.ask = lambda: "" if answers.wait(30) else "too late"
+    watch.invocation, watch.is_up, watch.alive_at = "one", True, time.monotonic()
+
+    def invocation(_: str, afresh: bool = False) -> str:
+        answers.set()
+        assert watch.question.done.wait(10)
+        return "one"
+
+    monkeypatch.setattr(node, "invocation", invocation)
+    watch.step("one")
+    watch.question.asked = watch.alive_at = time.monotonic() - 60
+    watch.step("one")
+    assert watch.silent_since
+    watch.step("one")
+    assert not watch.problem and not watch.silent_since
 
 
 @pytest.mark.parametrize(
