@@ -37,7 +37,7 @@ SHORTAGE = [
     ),
     Fault(
         "disk full on the store, a shard gone",
-        all_of(sh(WORKER, f"rm $(readlink -f {SHARD})"), deploy_on_a_full_disk(WORKER, HUB, "free: make room")),
+        all_of(sh(WORKER, f"rm $(readlink -f {SHARD})"), deploy_on_a_full_disk(WORKER, HUB, f"{HUB} has 0.0 GiB free")),
         "a deploy says so before the copy, and it serves on; with room it fetches the shard",
         ("replicas",),
         "deploy",
