@@ -30,7 +30,7 @@ def run(argv: Sequence[str], timeout_s: float = WORD_S) -> subprocess.CompletedP
 
 
 class Units:
-    """What systemd says of units, asked for all of them at once."""
+    """Which units run, by one question to systemd for all of them."""
 
     def __init__(self) -> None:
         self._said: dict[str, str | None] = {}

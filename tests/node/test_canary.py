@@ -224,19 +224,28 @@ def test_systemd_is_asked_for_all_units_at_once_and_once_a_second(
     assert units.invocation("tandem-engine") == "three"
 
 
-def test_a_systemd_that_hangs_is_waited_for_once_by_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("says", "said"), [("exec sleep 60", None), ("sleep 1; " + SAYS.format(state="active", start="one").strip(), "one")]
+)
+def test_all_wait_together_for_a_systemd_that_hangs_or_is_slow(
+    says: str, said: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(node.run, "__defaults__", (1.0,))
-    script(tmp_path, "systemctl", "exec sleep 60")
-    units, begun = node.Units(), time.monotonic()
+    units = node.Units()
+    script(tmp_path, "systemctl", SAYS.format(state="active", start="one"))
+    assert units.invocation("tandem-engine") == "one"
+    monkeypatch.setattr(node.run, "__defaults__", (1.5,))
+    script(tmp_path, "systemctl", says)
+    begun = time.monotonic()
     with ThreadPoolExecutor(8) as pool:
-        said = [pool.submit(units.invocation, f"tandem-{number}", afresh=True) for number in range(8)]
-        assert [each.result() for each in said] == [None] * 8
-    assert time.monotonic() - begun < 4
+        asked = [pool.submit(units.invocation, "tandem-engine", afresh=True) for _ in range(8)]
+        assert [each.result() for each in asked] == [said] * 8
+    # One by one it would be eight.
+    assert time.monotonic() - begun < 5
 
 
 class Systemd:
-    """What it says; asked afresh it takes `slow_s`."""
+    """A systemd that says `one`, and `now` where it is asked afresh, after `slow_s` seconds."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, now: str, slow_s: float = 0.0) -> None:
         self.now, self.slow_s = now, slow_s
@@ -279,7 +288,7 @@ def test_what_was_started_anew_while_it_was_silent_is_not_killed(monkeypatch: py
         assert killed == ([] if now == "two" else ["tandem-proxy"])
 
 
-def test_what_silence_is_new_is_judged_by_the_moment_of_the_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_silence_is_judged_by_the_moment_of_the_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node, "kill", lambda _: pytest.fail("it is killed"))
     Systemd(monkeypatch, "one", slow_s=proxy.SILENCE_S)
     watch = refused()
