@@ -244,6 +244,14 @@ def test_all_wait_together_for_a_systemd_that_hangs_or_is_slow(
     assert time.monotonic() - begun < 5
 
 
+def test_a_silent_systemd_is_not_asked_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asks: list[object] = []
+    monkeypatch.setattr(node, "run", lambda argv: asks.append(argv))
+    units = node.Units()
+    assert [units.invocation("tandem-engine", afresh=True) for _ in range(5)] == [None] * 5
+    assert len(asks) == 1
+
+
 class Systemd:
     """A systemd that says `one`, and `now` where it is asked afresh, after `slow_s` seconds."""
 
