@@ -6,62 +6,22 @@ import json
 import os
 import re
 import shlex
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-import tomllib
 from typer.main import get_command
 
 from operations.command.app import main
-from operations.command.groups import DEVELOP, EXITS, LAB, app
+from operations.command.groups import EXITS, app
 from operations.plan.recipes.formats import stems
+from tests.command.conftest import Typed
 from tests.deploy.fake import NAMES, deploy, fresh, look, planned
-from tests.plan.samples import ROOT
-
-HELP = Path(__file__).with_name("help.txt")
-OFF = 'nodes = [("spark-1", {"ssh_hostname": "127.0.0.1", "ssh_port": 1}), '
-OFF += '("spark-2", {"ssh_hostname": "127.0.0.1", "ssh_port": 2})]\n'
-Typed = Callable[..., subprocess.CompletedProcess[str]]
-PLAIN = {"NO_COLOR": "1", "COLUMNS": "100", "TERMINAL_WIDTH": "100"}
-
-
-def tandem(
-    folder: Path, *words: str, root: Path = ROOT, python: str = sys.executable, more: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """What comes of a line, typed in a folder; `more`: of its environment."""
-    environment = {**os.environ, **PLAIN, "PYTHONPATH": str(root), **(more or {})}
-    argv, nobody = [python, "-m", "operations.command", *words], subprocess.DEVNULL
-    return subprocess.run(argv, cwd=folder, env=environment, stdin=nobody, capture_output=True, text=True, check=False)
-
-
-@pytest.fixture
-def typed_here(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Typed:
-    """As `tandem`, in this process: a start of Python with its imports costs more than most lines do."""
-
-    def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-        monkeypatch.chdir(folder)
-        capfd.readouterr()
-        code = main(list(words))
-        told = capfd.readouterr()
-        return subprocess.CompletedProcess(words, code, told.out, told.err)
-
-    for name, value in PLAIN.items():
-        monkeypatch.setenv(name, value)
-    return run
-
-
-@pytest.fixture
-def off(tmp_path: Path) -> Path:
-    """An owner's folder whose two nodes do not answer."""
-    (tmp_path / "inventory.py").write_text(OFF)
-    return tmp_path
+from tests.support.command_line import HELP, PLAIN, ROOT, tandem
 
 
 def verbs() -> list[str]:
@@ -276,39 +236,6 @@ def test_who_ends_it_is_told_so_by_the_exit_code(tmp_path: Path) -> None:
             assert process.wait(timeout=60) == 130
 
 
-def test_the_lab_is_not_in_the_package_and_the_deploy_is(tmp_path: Path) -> None:
-    """Laid out as the package is: from there, in an owner's folder, with nothing of the clone."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    where = tmp_path / "site"
-    for source, target in project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"].items():
-        (where / target).parent.mkdir(parents=True, exist_ok=True)
-        if (ROOT / source).is_dir():
-            shutil.copytree(ROOT / source, where / target, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(ROOT / source, where / target)
-    root = where / "tandem_spark"
-    owner = tmp_path / "owner"
-    owner.mkdir()
-    plan = planned(topology="replicas")
-    deploy(owner, [look(plan, name) for name in NAMES], "--dry", "--data", "topology=replicas")
-    done = tandem(owner, "apply", "topology=replicas", "--inventory", str(owner / "nodes.py"), root=root)
-    assert done.returncode == 0 and "nothing has changed" in done.stderr, done.stderr
-    assert tandem(owner, "advise", "8 users chat", "--inventory", str(owner / "nodes.py"), root=root).returncode == 0
-    for each in (item.name for item in app.registered_commands if item.rich_help_panel in (LAB, DEVELOP)):
-        done = tandem(owner, str(each), root=root)
-        assert done.returncode == 2 and "are in the clone, not in the package" in done.stderr
-
-
-def test_what_the_package_needs_is_what_is_locked() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    locked = {line.split("==")[0] for line in (ROOT / "requirements.lock").read_text().splitlines() if "==" in line}
-    assert {re.split(r"[=<>]", each)[0] for each in project["dependencies"]} <= locked
-    assert "aiohttp" in project["dependencies"], "`tandem bench` is in every installation"
-    bench = (ROOT / "requirements-bench.in").read_text().split("\n")
-    assert project["optional-dependencies"]["bench"] == [line for line in bench if line and line[0] not in "#-"]
-    assert project["name"] == "tandem-spark" and project["scripts"] == {"tandem": "tandem_spark:main"}
-
-
 def test_the_manual_has_every_verb_as_it_is() -> None:
     from operations.command.verbs_page import page
 
@@ -352,42 +279,6 @@ def test_logs_are_told_by_node(tmp_path: Path, typed_here: Typed) -> None:
     nodes.write_text(nodes.read_text() + said)
     done = typed_here(tmp_path, "logs", "--lines", "7", "--inventory", str(nodes))
     assert done.returncode == 0 and done.stdout == f"{NAMES[0]} 2026-11-26 engine: loading\n", done.stderr
-
-
-def clone_with_a_python_that_notes_what_it_is_asked(tmp_path: Path) -> tuple[dict[str, str], Path]:
-    """The environment for `./tandem`, and the notes; pip is there behind a second `-m venv`."""
-    notes, python = tmp_path / "notes", tmp_path / "python"
-    python.write_text(
-        f"""#!/bin/sh
-echo "$*" >> {notes}
-case "$*" in
-"-m venv "*) mkdir -p "$3/bin"; [ ! -e "$3/bin/python" ] || touch "$3/pip"; cp "$0" "$3/bin/python"; [ -e "$3/pip" ] ;;
-"-m pip "*) [ -e "${{0%/bin/python}}/pip" ] ;;
-esac
-"""
-    )
-    python.chmod(0o755)
-    return {**os.environ, "VENV": str(tmp_path / "venv"), "PYTHON": str(python)}, notes
-
-
-def test_the_clone_s_command_mends_an_environment_that_was_half_made(tmp_path: Path) -> None:
-    """Without python3-venv Debian's Python leaves a folder with a python in it and no pip."""
-    environment, notes = clone_with_a_python_that_notes_what_it_is_asked(tmp_path)
-    first = subprocess.run([ROOT / "tandem", "status"], env=environment, capture_output=True, text=True, check=False)
-    assert first.returncode == 2 and "apt install python3-venv" in first.stderr
-    second = subprocess.run([ROOT / "tandem", "status"], env=environment, capture_output=True, text=True, check=False)
-    assert second.returncode == 0, second.stderr
-    assert notes.read_text().splitlines()[-1] == "-m operations.command status"
-
-
-def test_the_clone_s_command_works_through_a_link(tmp_path: Path) -> None:
-    environment, notes = clone_with_a_python_that_notes_what_it_is_asked(tmp_path)
-    (tmp_path / "venv").mkdir()
-    (tmp_path / "venv/pip").touch()
-    (tmp_path / "link").symlink_to(ROOT / "tandem")
-    subprocess.run([tmp_path / "link", "status"], env=environment, capture_output=True, check=True)
-    installed = next(line for line in notes.read_text().splitlines() if line.startswith("-m pip install"))
-    assert installed.endswith(f"-r {ROOT}/requirements.lock")
 
 
 def test_without_a_verb_the_help_is_all(tmp_path: Path) -> None:
@@ -447,7 +338,6 @@ def test_what_needs_no_node_ends_well_where_all_are_off(off: Path, typed: list[s
 
 @pytest.mark.parametrize("name", verbs())
 def test_the_help_of_each_verb_runs_and_has_its_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from operations.command.app import main
 
     assert main([name, "--help"]) == 0
     told = " ".join(capsys.readouterr().out.split())

@@ -19,12 +19,11 @@ from operations.command import origin
 from operations.plan.recipes.images import Image
 from operations.plan.recipes.mod_folder import content
 from operations.runner import tether
-from tests.command.test_command import HELP, clone_with_a_python_that_notes_what_it_is_asked, tandem
-from tests.command.test_command import off as off
 from tests.command.test_origin import clone as clone
 from tests.command.test_origin import installed as installed
 from tests.deploy.fake import NAMES, fresh, inventory_of, planned
 from tests.plan.samples import ROOT
+from tests.support.command_line import HELP, clone_with_a_python_that_notes_what_it_is_asked, tandem
 
 DOUBLE = Path(__file__).parent / "macos_double"
 #: Of what macOS comes with (Xcode's command line tools have git and make): what these tests may start.

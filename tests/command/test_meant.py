@@ -12,7 +12,7 @@ from typer.main import get_command
 from operations.command.app import BEGIN, main
 from operations.command.groups import app
 from operations.command.meant import TYPED
-from tests.command.test_command import OFF
+from tests.support.command_line import OFF
 
 VERBS = get_command(app).commands  # type: ignore[attr-defined]
 

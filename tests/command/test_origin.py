@@ -15,8 +15,7 @@ import pytest
 from operations.command import origin
 from operations.command.version import version
 from operations.plan.config.refusal import Refusal
-from tests.command.test_command import off as off
-from tests.command.test_command import tandem
+from tests.support.command_line import tandem
 
 NOBODY = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
 

@@ -10,9 +10,9 @@ import pytest
 
 from operations.plan import disks
 from operations.verbs import disk_table
-from tests.command.test_command import tandem
 from tests.deploy.fake import NAMES, OFF, deploy, inventory_of, look, planned
 from tests.deploy.test_lease import BUSY
+from tests.support.command_line import tandem
 
 A, B = "a" * 40, "b" * 40
 PLAN = planned(topology="cluster")

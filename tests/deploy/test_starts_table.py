@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from operations.verbs.report import starts_table
-from tests.command.test_command import tandem
 from tests.deploy.fake import NAMES, deploy, look, planned
 from tests.node.test_starts import start
+from tests.support.command_line import tandem
 
 
 def test_each_start_has_a_row_and_one_that_failed_says_why(capsys: pytest.CaptureFixture[str]) -> None:

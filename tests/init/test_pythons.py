@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.command.test_command import HELP, OFF, tandem
 from tests.deploy.fake import NAMES, fresh, inventory_of, planned
 from tests.init import landed, pythons
 from tests.plan.samples import ROOT
+from tests.support.command_line import HELP, OFF, tandem
 
 OLDER = (6, 7, 8, 9, 10)
 #: Those that the manual names, but for the one that runs this.
