@@ -7,6 +7,7 @@ is sent and what comes back are the engine's own bytes.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -90,8 +91,8 @@ class Question:
     kind: str = "application/json"
 
     def __post_init__(self) -> None:
-        """Raises TypeError: it is nested too deeply to be sent on."""
-        self.body = self.body or orjson.dumps(self.asked)
+        """Raises TypeError or ValueError: it can't be sent on."""
+        self.body = self.body or written(self.asked)
 
     @property
     def model(self) -> str:
@@ -301,6 +302,19 @@ async def tokens(text: str, model: str) -> int | None:
         except (*AWAY, ValueError, KeyError, TypeError):
             continue
     return None
+
+
+def written(asked: dict[str, Any]) -> bytes:
+    """A body as an engine gets it. Raises TypeError where it is too deep, and ValueError where a text is none."""
+    try:
+        text: bytes = orjson.dumps(asked)
+        return text
+    except TypeError:
+        # Numbers of more than 64 bits.
+        try:
+            return json.dumps(asked, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        except RecursionError as error:
+            raise TypeError from error
 
 
 def an_object(text: bytes) -> dict[str, Any] | None:

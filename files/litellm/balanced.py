@@ -9,12 +9,14 @@ node's other LiteLLM has under way counts, and what it has had an engine read is
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import random
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import avoided
@@ -33,6 +35,12 @@ CHARACTERS = 4
 A_PICTURE = 1000
 #: Beginnings of conversations that are remembered of each engine, the latest: about 250 bytes each.
 REMEMBERED = 16_384
+#: Beginnings that are looked at of one conversation: the first are shared with others, the last with its own last turn.
+FIRST, LAST = 8, 64
+#: Messages from which on they are read beside the loop.
+MANY = 256
+#: Paths that ask an engine to count, and not to read.
+_COUNTED = ("/tokenize", "/count_tokens", "/detokenize")
 
 #: What a message has that is a text alone.
 _PLAIN = {"role", "content"}
@@ -83,6 +91,9 @@ class Balanced(CustomLogger):
     ) -> list[Any]:
         """One engine; none where there is none."""
         ticket = _ticket.get() or Ticket()
+        begin = partial(_reads, model, messages, (request_kwargs or {}).get("tools"))
+        is_long = isinstance(messages, list) and len(messages) > MANY
+        reads = await asyncio.to_thread(begin) if is_long else begin()
         if ticket.engine:
             # Tried again: it is not where it was, and what failed is a bad choice, however little it has to do.
             # LiteLLM's own cooldown may begin later than the next try.
@@ -95,7 +106,7 @@ class Balanced(CustomLogger):
         self._forget(model, engines.keys() | (avoided.addresses.get() & self.of.get(model, set())))
         if ticket.tried >= engines.keys():
             ticket.tried.clear()
-        ticket.reads = list(_beginnings(model, messages, (request_kwargs or {}).get("tools")))
+        ticket.reads = reads
         chosen = self._choose([name for name in engines if name not in ticket.tried], ticket)
         if _ticket.get() and not ticket.over:
             ticket.engine = chosen
@@ -152,13 +163,14 @@ class Balanced(CustomLogger):
 
     def _longest(self, name: str, beginnings: list[Beginning]) -> Beginning:
         """The longest beginning that the engine has read."""
-        return next((each for each in reversed(beginnings) if self._cost(name, each[0]) is not None), (b"", 0))
+        life = self._life(name)
+        return next((each for each in reversed(beginnings) if self._cost(name, each[0], life) is not None), (b"", 0))
 
-    def _cost(self, name: str, beginning: bytes) -> int | None:
-        """What staying with an engine has cost a beginning; None: it has not read it."""
+    def _cost(self, name: str, beginning: bytes, life: bytes = b"") -> int | None:
+        """What staying with an engine has cost a beginning; None: it has not read it. `life`: as `_life` says it."""
         read = self.has_read.get(name)
         known = read.get(beginning) if read else None
-        return shared.marks.get(self._life(name), beginning) if known is None else known
+        return shared.marks.get(life or self._life(name), beginning) if known is None else known
 
     def _remember(self, name: str, beginning: bytes, cost: int) -> None:
         """An engine has read it; staying there has cost so much."""
@@ -183,6 +195,7 @@ class WithTicket:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         ticket, well = Ticket(), False
+        is_counted = scope.get("path", "").endswith(_COUNTED)
 
         async def pass_on(message: Any) -> None:
             nonlocal well
@@ -190,7 +203,7 @@ class WithTicket:
                 well = message["status"] < 400
             elif message["type"] == "http.response.body":
                 body = message.get("body", b"")
-                if well and body not in _NO_ANSWER:
+                if well and not is_counted and body not in _NO_ANSWER:
                     callback.answers(ticket)
                 if not message.get("more_body") or body.rstrip().endswith(b"data: [DONE]"):
                     # Before the client has it: its next turn must not meet its last.
@@ -204,6 +217,12 @@ class WithTicket:
             ticket.over = True
             callback.release(ticket)
             _ticket.reset(token)
+
+
+def _reads(model: str, messages: Any, tools: Any) -> list[Beginning]:
+    """The beginnings by which a conversation is known."""
+    found = list(_beginnings(model, messages, tools))
+    return found if len(found) <= FIRST + LAST else [*found[:FIRST], *found[-LAST:]]
 
 
 def _beginnings(model: str, messages: Any, tools: Any) -> Iterator[Beginning]:

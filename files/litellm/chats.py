@@ -32,6 +32,10 @@ class Reader:
         """Whether the client has text, or thoughts."""
         return bool(self.answer.pieces or self.answer.thoughts)
 
+    def begin(self) -> bytes:
+        """Nothing is held that a client would miss."""
+        return b""
+
     def take(self, events: bytes) -> Iterator[bytes]:
         """Each event as it came; what is held back, when its time has come. Raises Broken at an engine's error."""
         for event in events.removesuffix(b"\n\n").split(b"\n\n"):

@@ -42,7 +42,7 @@ def is_gone(address: str) -> bool:
 def mark_gone(address: str) -> None:
     """Keep since when an engine does not live, for both LiteLLM."""
     if not is_gone(address):
-        shared.marks.put(int(time.monotonic() * 1000), b"gone", address.encode())
+        shared.incidents.put(int(time.monotonic() * 1000), b"gone", address.encode())
 
 
 async def _watch(address: str, lives: Callable[[], Awaitable[bool]]) -> None:
@@ -53,15 +53,15 @@ async def _watch(address: str, lives: Callable[[], Awaitable[bool]]) -> None:
             mark_gone(address)
             since = _since(address)
             if since is not None and time.monotonic() - since > LEFT_S:
-                shared.marks.put(0, b"gone", address.encode())
+                shared.incidents.put(0, b"gone", address.encode())
                 return
             await asyncio.sleep(LOOK_S)
         since = _since(address)
         if since is not None:
-            shared.marks.put(0, b"gone", address.encode())
+            shared.incidents.put(0, b"gone", address.encode())
             # Since when is another LiteLLM's word, which may not have seen it come back.
             if was_gone and (took := time.monotonic() - since) >= LOADS_S:
-                shared.marks.put(int(took), b"usual", address.encode())
+                shared.incidents.put(int(took), b"usual", address.encode())
     finally:
         del _watched[address]
 
@@ -77,7 +77,7 @@ def _left_s(address: str) -> int:
     if since is None:
         return LEAST_S
     so_far = time.monotonic() - since
-    usual = shared.marks.get(b"usual", address.encode())
+    usual = shared.incidents.get(b"usual", address.encode())
     if usual:
         return int(usual - so_far + 1 if so_far < usual else so_far * LATE)
     return int(max(UNKNOWN_S, so_far * LATE))
@@ -85,5 +85,5 @@ def _left_s(address: str) -> int:
 
 def _since(address: str) -> float | None:
     """When it went, monotonic; None: it is there."""
-    then = shared.marks.get(b"gone", address.encode())
+    then = shared.incidents.get(b"gone", address.encode())
     return then / 1000 if then else None

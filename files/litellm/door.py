@@ -65,6 +65,7 @@ class Door:
         began, method, served = time.monotonic(), scope.get("method", "websocket"), is_served(scope)
         secret = _secret(scope["headers"])
         visit = Visit(self.keys.find(secret) or NOBODY if secret else NOBODY)
+        size.holder = visit.key.id
         try:
             refusal = self._refusal(visit.key, bool(secret), method, served, began)
             if refusal is None:
@@ -72,6 +73,7 @@ class Door:
             else:
                 visit.status = await door_answers.say(scope, size, send, refusal)
         finally:
+            size.release()
             # Nothing that a client has put into a path or a query: people put keys there, and others lines of a log.
             route = re.sub("(?s)/models/.*", "/models/...", scope["path"]) if served else "another route"
             took = f"{time.monotonic() - began:.2f} s, {visit.tokens} tokens, from {(scope.get('client') or ['?'])[0]}"
@@ -104,7 +106,7 @@ class Door:
             if message["type"] == "http.response.start":
                 visit.status = message["status"]
                 if served and visit.status == 200:
-                    answer = Answer(visit, dict(message["headers"]).get(b"content-type", b""))
+                    answer = Answer(visit, scope["path"], dict(message["headers"]).get(b"content-type", b""))
             elif answer and message["type"] == "http.response.body":
                 more = message.get("more_body", False)
                 message["body"] = answer.pass_on(message.get("body", b""), more)

@@ -60,6 +60,12 @@ def too_large(why: str) -> Said:
     return 413, _error(why, "invalid_request_error", "request_too_large"), []
 
 
+def no_room() -> Said:
+    """A large body, while so many are under way that one more would end LiteLLM for memory."""
+    why = "other large bodies are under way here: send it again in a moment, or in parts"
+    return 503, _error(why, "server_error", "service_unavailable"), [(b"retry-after", b"5")]
+
+
 def too_slow() -> Said:
     """A body whose client has stopped sending it, or sends it by drops."""
     return 408, _error("the body did not arrive in time", "invalid_request_error", "request_timeout"), []

@@ -10,6 +10,7 @@ from door_limits import Limits, Refused, Visit
 from fastapi import HTTPException
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy import proxy_server
+from media import Found, find
 
 #: Words of a body that send a request elsewhere than to this model's engines, or again and again.
 ELSEWHERE = (
@@ -50,7 +51,9 @@ class Body(CustomLogger):
         if visit is not None and visit.key.name != OWNER:
             _check(data)
         if visit is not None:
-            visit.asked, visit.was_asked = _tokens(data), True
+            # LiteLLM has added words of its own to the body.
+            length = sum(len(str(data[name])) for name in ("messages", "prompt", "input") if name in data)
+            visit.asked, visit.was_asked = _tokens(data, length, find(data)), True
         return data
 
 
@@ -66,12 +69,17 @@ def admit(asked: dict[str, Any], streams: bool, answers: int) -> Refused | str |
         return f"this asks for {answers} answers (`n` for each prompt), {most}: ask for fewer"
     if refused := limits.weigh(visit, answers):
         return refused
-    visit.asked = _tokens(asked)
     options = asked.get("stream_options") or {}
     if streams and isinstance(options, dict):
         visit.hides_usage = not options.get("include_usage")
         asked["stream_options"] = {**options, "include_usage": True}
     return None
+
+
+def weigh(asked: dict[str, Any], body: bytes, found: Found) -> None:
+    """The question as it goes to an engine; `found`: what is to be read of it."""
+    if (visit := visiting.get()) is not None:
+        visit.asked = _tokens(asked, len(body), found)
 
 
 def has_asked() -> None:
@@ -88,8 +96,17 @@ def goes_elsewhere(asked: Any) -> str:
 def not_for_clients(asked: Any) -> str:
     """Why a body is not for the key of this request: a client's is for what this service serves, as it serves it."""
     visit = visiting.get()
-    word = goes_elsewhere(asked) if visit is not None and visit.key.name != OWNER else ""
-    return f"`{word}` in a request's body is not for keys of clients" if word else ""
+    if visit is None or visit.key.name == OWNER:
+        return ""
+    if word := goes_elsewhere(asked):
+        return f"`{word}` in a request's body is not for keys of clients"
+    # A number of 0 asks for those of the question as well.
+    told = [asked.get(name) for name in ("logprobs", "top_logprobs")]
+    echoes = asked.get("echo") and any(each is not None and not isinstance(each, bool) for each in told)
+    if echoes or asked.get("prompt_logprobs") is not None:
+        why = "an engine can end for memory over all words of its vocabulary for each token of a question"
+        return f"`prompt_logprobs`, and `echo` with `logprobs`, are not for keys of clients: {why}"
+    return ""
 
 
 def _check(data: Any) -> None:
@@ -101,30 +118,11 @@ def _check(data: Any) -> None:
         raise HTTPException(404, "there is no such model here; `GET /v1/models` lists them")
 
 
-def _tokens(data: Any) -> int:
-    """Tokens of the question, about."""
-    characters = 0
-    # Of a form (forms.py), bytes of a sound.
-    found = MEDIA + sound // BYTES if isinstance(sound := data.get("file"), int) else 0
-    rest = [data.get(name) for name in ("messages", "prompt", "input", "query", "documents", "system", "instructions")]
-    while rest:
-        part = rest.pop()
-        if isinstance(part, str):
-            characters += len(part)
-        elif isinstance(part, list):
-            if part and isinstance(part[0], int):
-                # Tokens as such.
-                found += len(part)
-            else:
-                rest += part
-        elif isinstance(part, dict):
-            rest += [part.get(name) for name in ("content", "text")]
-            found += sum(MEDIA + len(each) // BYTES for each in _media(part))
-    return found + characters // CHARACTERS
-
-
-def _media(part: dict[str, Any]) -> list[str]:
-    """Pictures and sounds of a part of a message: where they lie, or their data."""
-    said = [value for name, value in part.items() if name.endswith("_url") or name == "input_audio"]
-    urls = [each.get("url") or each.get("data") if isinstance(each, dict) else each for each in said]
-    return [each for each in urls if isinstance(each, str)]
+def _tokens(data: Any, length: int, found: Found) -> int:
+    """Tokens of a question, about. `length`: of its body in bytes, all of which an engine may read: tools, what they
+    were told and have said, thoughts. Only pictures and sounds cost something else.
+    """
+    # In a form (forms.py) a number stands for the bytes of a sound.
+    media = [sound] if isinstance(sound := data.get("file"), int) else [len(each.data) for each in found.media]
+    text = max(length - sum(media), 0) // CHARACTERS
+    return max(text, found.numbers) + sum(MEDIA + each // BYTES for each in media)

@@ -6,10 +6,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
 import door_repeats
+import media
+import pictures
+from resume import LIMITS
 
 #: Messages of a conversation. vLLM's server looks at each by itself: 500,000 took it nine seconds.
 MESSAGES = 10_000
@@ -26,6 +30,9 @@ SCHEMA_DEPTH, SCHEMA_VALUES = 64, 5_000
 #: Characters of a grammar or a pattern that answers must fit; of all with counted repeats (`{0,30}`) together: the door
 #: reads each, 0.04 s for so many.
 GRAMMAR = 16_384
+#: Characters of all names in schemas and tools, of all their patterns, and of all schemas that are written as texts.
+#: Each is looked through: a tenth of a second for a million.
+NAMES = 262_144
 #: Counts of which one stands in another, multiplied: a host's name has 504, an IPv6 address 28. And what patterns of a
 #: request are when their counts are written out. xgrammar 0.2.3 took 0.7 s of CPU for `(.{0,30}x){30}` and a vocabulary
 #: of 60,000, 1.5 s for twice both, 3 s for 100 times 100. A count alone cost it no more at 5,000 than at 1,000.
@@ -39,8 +46,6 @@ _PATTERNS = frozenset(
 )
 #: In a schema or a tool: words for the model, of which no grammar is made. Agents explain their tools on many pages.
 _EXPLAINED = ("description", "title", "$comment")
-#: Values of the fields that are read: messages, inputs, documents, and what stands in them.
-VALUES = 200_000
 #: What makes answers fit a schema, a grammar or a pattern, by protocol, engine and age.
 _FORMS = frozenset(
     (
@@ -50,21 +55,47 @@ _FORMS = frozenset(
         "grammar",
     )
 )
-#: What an engine reads, where pictures and sound may stand at any depth.
-_READ = frozenset(("messages", "input", "documents", "query", "text_1", "text_2", "system", "items", "queries"))
+#: Pictures of a request, and their pixels: an engine unpacks all at once, three or four bytes for each.
+PICTURES, PIXELS = 100, 100_000_000
+#: Numbers that the door counts by, or an engine; and words of the vocabulary that it tells for each token.
+_NUMBERS = ("n", "best_of", "min_tokens", "max_output_tokens", *LIMITS)
+_TOLD, TOLD = ("logprobs", "top_logprobs", "n_probs"), 100
 #: Hosts from which an engine may fetch pictures and sound.
 MEDIA_DOMAINS = frozenset(filter(None, os.environ.get("TANDEM_MEDIA_DOMAINS", "").split(",")))
 
 
-def wrong(asked: dict[str, Any]) -> str:
-    """What a body has too much of, or where a picture may not lie, in words for its client; empty: nothing."""
+def wrong(asked: dict[str, Any], found: media.Found) -> str:
+    """What a body has too much of, or where a picture may not lie, in words for its client; empty: nothing. `found`:
+    what is to be read of it.
+    """
     return (
         _messages(asked.get("messages"))
         or next(filter(None, (_count(name, said, _MOST[name]) for name, said in asked.items() if name in _MOST)), "")
-        or _read(asked)
+        or (f"what is to be read has more than {media.VALUES} values" if found.is_too_much else "")
+        or _media(found.media)
         or _programs(asked)
         or _forms(asked)
     )
+
+
+def numbers(asked: dict[str, Any]) -> str:
+    """Numbers become whole ones, as engines read "2" and 2.0 too: what the door counts is what an engine is told. What
+    is wrong with one; empty: nothing.
+    """
+    for name in (*_NUMBERS, *_TOLD):
+        said = asked.get(name)
+        if said is None or (name == "logprobs" and isinstance(said, bool)):
+            continue
+        if isinstance(said, str) and said.isascii() and said.isdecimal() and len(said) < 10:
+            said = int(said)
+        if isinstance(said, float) and said.is_integer() and abs(said) < 10**9:
+            said = int(said)
+        if not isinstance(said, int) or isinstance(said, bool):
+            return f"`{name}`: a whole number is wanted"
+        if name in _TOLD and not 0 <= said <= TOLD:
+            return f"`{name}`: 0 to {TOLD} is wanted"
+        asked[name] = said
+    return ""
 
 
 #: How long these may be.
@@ -96,48 +127,44 @@ def _count(name: str, said: Any, most: int) -> str:
     return f"`{name}`: {len(said)} are too many, {most} are the most"
 
 
-def _read(asked: dict[str, Any]) -> str:
-    """Each object of what an engine reads, at any depth: none of them names a place that the owner has not named."""
-    left = [said for name, said in asked.items() if name in _READ and isinstance(said, list | dict)]
-    values = 0
-    while left:
-        value = left.pop()
-        values += len(value)
-        if values > VALUES:
-            return f"what is to be read has more than {VALUES} values"
-        if isinstance(value, dict):
-            if why := _media(value):
-                return why
-            value = list(value.values())
-        elif value and isinstance(value[0], int):
-            # Tokens, of which there may be many.
-            values -= len(value)
-        left += [each for each in value if isinstance(each, list | dict)]
-    return ""
-
-
-def _media(part: dict[str, Any]) -> str:
-    """What is wrong with where a part of a message lies. An engine has its node's network: what a client may have it
-    fetch is from hosts that the owner has named.
+def _media(found: Iterable[media.Medium]) -> str:
+    """What is wrong with where pictures, films and sounds lie, or how large they are. An engine has its node's network:
+    what a client may have it fetch is from hosts that the owner has named.
     """
-    for name, said in part.items():
-        # Anthropic's pictures have a source, which says its type.
-        is_place = name.endswith("_url") or name == "url" or (name == "source" and isinstance(said, dict))
-        url = said.get("url") if isinstance(said, dict) else said
-        if not is_place or not isinstance(url, str) or url[:5].lower() == "data:":
-            continue
-        try:
-            host = urlsplit(url).hostname or ""
-        except ValueError:
-            host = ""
-        if host not in MEDIA_DOMAINS:
-            return f"`{name}`: send it as a data: URL; from this host it is not fetched (the owner's `media_domains`)"
+    count = total = 0
+    for each in found:
+        if each.url and _host(each.url) not in MEDIA_DOMAINS:
+            why = "send it as a data: URL; from this host it is not fetched (the owner's `media_domains`)"
+            return f"`{each.name}`: {why}"
+        pieces = each.data.split(",") if each.is_picture and each.data else []
+        count += len(pieces)
+        if count > PICTURES:
+            return f"`{each.name}`: more than {PICTURES} pictures"
+        for piece in pieces:
+            if (size := pictures.pixels(piece)) is None:
+                return f"`{each.name}`: a picture is a PNG, JPEG, GIF or WebP in base64"
+            total += size
+        if total > PIXELS:
+            return f"`{each.name}`: all pictures of a request together have more than {PIXELS // 10**6} million pixels"
     return ""
+
+
+def _host(url: str) -> str:
+    """Whose it is; empty where two readers would not agree on that, or it is nobody's."""
+    if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
+        return ""
+    try:
+        parts = urlsplit(url)
+        return (parts.hostname or "") if parts.scheme in ("http", "https") and "@" not in parts.netloc else ""
+    except ValueError:
+        return ""
 
 
 #: How large pictures are made and how much of a film is read: of any size, on a client's word. vLLM has refused them
 #: itself since 0.31.0 (`validate_request_mm_kwargs`).
 _READERS = ("mm_processor_kwargs", "media_io_kwargs")
+#: By which engines fetch a prompt's cache from others, at hosts that a request names.
+_FETCHED = ("kv_transfer_params", "ec_transfer_params", "bootstrap_host", "bootstrap_port", "bootstrap_room")
 
 
 def _programs(asked: dict[str, Any]) -> str:
@@ -148,9 +175,14 @@ def _programs(asked: dict[str, Any]) -> str:
     for name in _READERS:
         if asked.get(name):
             return f"`{name}`: how pictures, films and sounds are read is the owner's to say; leave it out"
+    for name in _FETCHED:
+        if asked.get(name) is not None:
+            return f"`{name}`: from where an engine fetches a cache is the owner's to say; leave it out"
     tools = asked.get("tools")
     found = [each for each in tools if isinstance(each, dict)] if isinstance(tools, list) else []
-    return next(filter(None, (_media({"server_url": each.get("server_url")}) for each in found)), "")
+    if any(_host(url) not in MEDIA_DOMAINS for each in found if isinstance(url := each.get("server_url"), str)):
+        return "`server_url`: from this host nothing is fetched (the owner's `media_domains`)"
+    return ""
 
 
 def _forms(asked: dict[str, Any]) -> str:
@@ -159,7 +191,8 @@ def _forms(asked: dict[str, Any]) -> str:
     # A tool's parameters are a schema; so is the form of a response's text.
     found += [("", each) for each in tools] if isinstance(tools, list) else []
     found += [("", asked["text"])] if isinstance(asked.get("text"), dict) else []
-    values, counted = 0, list[str]()
+    values = names = written = 0
+    patterns = list[str]()
     left = [(name, each, 1) for name, each in found]
     while left:
         name, value, depth = left.pop()
@@ -170,20 +203,28 @@ def _forms(asked: dict[str, Any]) -> str:
             return f"schemas of a request have more than {SCHEMA_VALUES} values"
         if isinstance(value, str) and len(value) > GRAMMAR:
             return f"a text of more than {GRAMMAR} characters stands in a schema, a grammar or a tool"
-        if name in _PATTERNS and isinstance(value, str) and door_repeats.counts(value):
-            counted.append(value)
+        if name in _PATTERNS and isinstance(value, str):
+            patterns.append(value)
         if isinstance(value, str) and value.lstrip()[:1] == "{":
+            written += len(value)
+            if written > NAMES:
+                return f"schemas that are written as texts have more than {NAMES} characters together"
             value = _written(value)
         if isinstance(value, dict):
+            names += sum(map(len, value))
+            if names > NAMES:
+                return f"names in schemas and tools have more than {NAMES} characters together"
             if name == "patternProperties":
-                counted += [each for each in value if door_repeats.counts(each)]
+                patterns += value
             within = value.items()
             left += [
                 (key, each, depth + 1) for key, each in within if key not in _EXPLAINED or not isinstance(each, str)
             ]
         elif isinstance(value, list):
             left += [(name, each, depth + 1) for each in value]
-    return _repeats(counted)
+    if sum(map(len, patterns)) > NAMES:
+        return f"patterns of a request have more than {NAMES} characters together"
+    return _repeats([each for each in patterns if door_repeats.counts(each)])
 
 
 def _written(text: str) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import Counter
 from contextlib import suppress
 from typing import Any
 
@@ -26,6 +27,12 @@ _NO_NAME = b'\\":'
 PART, PARTS = 512 << 10, 10
 #: Seconds for which more of a body is read, and dropped, that has its answer already.
 DROPPED_S = 5.0
+#: Bytes of bodies that a process holds at once, each until its answer has ended, and those of one key. LiteLLM has
+#: 4 GiB, and a body is there up to five times: its parts, its objects, what is sent on. A list or a comma counts for
+#: PIECE bytes more. What is SMALL always comes in: as many of them as there are places have room beside that.
+HELD, HELD_EACH, PIECE, SMALL = 512 << 20, 256 << 20, 16, 1 << 20
+#: By key.
+_held = Counter[str]()
 _GONE = {"type": "http.disconnect"}
 _CLOSE = (b"connection", b"close")
 #: What says that a request has a body.
@@ -56,6 +63,10 @@ class Size:
         self._part_until, self._until = began + self._part_s, began + PARTS * self._part_s
         self._parts = 1
         self.over: door_answers.Said | None = None
+        #: Whose request it is, by the key's `id`; empty: nobody's that has a body.
+        self.holder = ""
+        #: What it counts for among all that are held.
+        self._weight = 0
 
     async def __call__(self) -> Any:
         message: Any = _GONE if self.over else await self._next()
@@ -72,7 +83,24 @@ class Size:
             self.over = door_answers.too_large("the body is larger than this service takes")
         elif self._pieces > MOST_PIECES:
             self.over = door_answers.too_large(f"the body has more than {MOST_PIECES} lists, objects, names and commas")
+        elif not self._has_room():
+            self.over = door_answers.no_room()
         return _GONE if self.over else message
+
+    def _has_room(self) -> bool:
+        if not self.holder:
+            return True
+        weight = self._bytes + PIECE * self._pieces
+        _held[self.holder] += weight - self._weight
+        self._weight = weight
+        return weight <= SMALL or (_held[self.holder] <= HELD_EACH and _held.total() <= HELD)
+
+    def release(self) -> None:
+        """Its answer has ended."""
+        _held[self.holder] -= self._weight
+        self._weight = 0
+        if not _held[self.holder]:
+            del _held[self.holder]
 
     def _count(self, body: bytes) -> None:
         # What ends a name has two bytes or more. Most bodies are short, and looking through one costs as much as all

@@ -8,16 +8,21 @@ from typing import Any
 from door_limits import Visit
 from events import Events
 
-#: Names under which an answer says what it has cost. Quotes within a text are escaped: no text can hold one of them.
-_SAID = (b'"usage":', b'"billed_units":')
+#: Where an answer says what it has cost: the last time that the word comes. Quotes within a text are escaped, so no
+#: text can hold it. A ranking may say it by the other word.
+_SAID, _RANKED = b'"usage":', b'"billed_units":'
+#: The last event of a response's stream. Those before repeat objects of its client's: its tools.
+_RESPONDED = tuple(b"event: response." + each + b"\n" for each in (b"completed", b"incomplete", b"failed"))
 _decode = json.JSONDecoder().raw_decode
 
 
 class Answer:
     """One answer: `pass_on` each part, and send what it gives."""
 
-    def __init__(self, visit: Visit, content_type: bytes) -> None:
+    def __init__(self, visit: Visit, path: str, content_type: bytes) -> None:
         self._visit = visit
+        self._words = (_SAID, _RANKED) if path.endswith("/rerank") else (_SAID,)
+        self._is_response = path.endswith("/responses")
         #: Tokens of question and answer: Anthropic's streams say them one after the other.
         self._asked = self._answered = 0
         self._is_stream = content_type.startswith(b"text/event-stream")
@@ -29,11 +34,11 @@ class Answer:
         """What the client gets of this part. Events of a stream go on whole."""
         if not self._is_stream:
             # LiteLLM sends an answer at once; in several parts only the last one has what it has cost.
-            self._tail = self._tail[-4096:] + part
+            self._tail = (self._tail if self._is_response else self._tail[-4096:]) + part
             if not more:
                 self._read(self._tail)
             return part
-        if part.endswith(b"\n\n") and not self._events and _SAID[0] not in part and _SAID[1] not in part:
+        if part.endswith(b"\n\n") and not self._events and _SAID not in part:
             self._visit.pieces += part.count(b"data: {")
             return part
         whole = self._events.take(part).split(b"\n\n")[:-1]
@@ -47,26 +52,46 @@ class Answer:
 
     def _read(self, text: bytes) -> bool:
         """Whether it says what the answer has cost."""
-        for name in _SAID:
+        if self._is_response:
+            return self._read_response(text)
+        for name in self._words:
             at = text.rfind(name)
             if at < 0:
                 continue
             try:
                 said, _ = _decode(text[at + len(name) :].lstrip().decode(errors="replace"))
-                self._visit.told = self._total(said)
-            except (ValueError, TypeError, AttributeError):
+            except ValueError:
                 continue
-            return True
+            if self._tell(said):
+                return True
         return False
 
-    def _total(self, said: Any) -> int:
-        """Tokens as they are known by now; raises TypeError or AttributeError where it is no usage."""
-        self._asked = max(self._asked, said.get("prompt_tokens") or said.get("input_tokens") or 0)
-        self._answered = max(self._answered, said.get("completion_tokens") or said.get("output_tokens") or 0)
-        total = int(said.get("total_tokens") or self._asked + self._answered)
-        if not total:
-            raise TypeError("it is counted in something else: seconds of a sound")
-        return total
+    def _read_response(self, text: bytes) -> bool:
+        """A response repeats objects of its client's, which may have any word in them: it is read whole."""
+        if self._is_stream and not text.startswith(_RESPONDED):
+            return False
+        try:
+            said = json.loads(text.partition(b"data:")[2] if self._is_stream else text)
+            return self._tell((said["response"] if self._is_stream else said)["usage"])
+        except (ValueError, KeyError, TypeError):
+            return False
+
+    def _tell(self, said: Any) -> bool:
+        """Tokens as they are known by now; whether it is a usage. Sounds are counted in something else: seconds."""
+        if not isinstance(said, dict):
+            return False
+        self._asked = max(self._asked, _number(said, "prompt_tokens", "input_tokens"))
+        self._answered = max(self._answered, _number(said, "completion_tokens", "output_tokens"))
+        total = _number(said, "total_tokens") or self._asked + self._answered
+        if total:
+            self._visit.told = total
+        return total > 0
+
+
+def _number(said: dict[str, Any], *names: str) -> int:
+    """The first of these that is a number of tokens."""
+    found = (said.get(name) for name in names)
+    return next((each for each in found if isinstance(each, int) and not isinstance(each, bool) and each > 0), 0)
 
 
 def _says_more(event: bytes) -> bool:

@@ -9,9 +9,12 @@ code takes much that is wrong in one for a failure of its own, or of an engine.
 from __future__ import annotations
 
 import asyncio
+import codecs
 import hashlib
+import json
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import attempts
@@ -20,6 +23,7 @@ import comes_back
 import door_bounds
 import forms
 import loading
+import media
 import models
 import plain
 import protocols
@@ -27,7 +31,7 @@ import shapes
 import suspects
 from attempts import Broken, Nobody, Question, Refusal, an_object
 from door_answers import Said, away, no_model, not_spoken, odd, say, too_much
-from door_body import admit, goes_elsewhere, not_for_clients
+from door_body import admit, goes_elsewhere, not_for_clients, weigh
 from door_limits import Refused
 from litellm.proxy import proxy_server
 from resume import choices
@@ -37,6 +41,10 @@ _ASKED = re.compile(protocols.ASKED)
 _MODELS = re.compile(protocols.MODELS)
 #: Bytes of a body of which a hash is made in one step of the loop: 0.002 s.
 STEP = 1 << 20
+#: Bytes of a body from which on it is looked through beside the loop.
+LARGE = 64 << 10
+#: Names that a request may give itself with an engine, where two that are alike would meet.
+_NAMED = ("request_id", "rid")
 #: In an answer that is not streamed: its engine is stopped.
 _ABORTED = b'"finish_reason":"%s"' % chats.ABORTED.encode()
 
@@ -62,7 +70,7 @@ class Passthrough:
             return
         path: str = found[1] or found[2]
         form = dict(scope["headers"]).get(b"content-type", b"") if path in protocols.FORMS else b""
-        asked = forms.read(body, form) if path in protocols.FORMS else an_object(body)
+        asked = forms.read(body, form) if path in protocols.FORMS else an_object(body.removeprefix(codecs.BOM_UTF8))
         if isinstance(asked, dict) and goes_elsewhere(asked) and not not_for_clients(asked):
             try:
                 await loading.loaded(str(asked.get("model")), path)
@@ -71,7 +79,9 @@ class Passthrough:
                 return
             await self.application(scope, _once_more(body, receive), send)
             return
-        question = _question(path, asked, body, form.decode(errors="replace"))
+        question = await _question(path, asked, body, form.decode(errors="replace"))
+        # It has the body that it sends: two of a large one would be held for as long as the answer takes.
+        del body
         if not isinstance(question, Question):
             await say(scope, receive, send, question)
             return
@@ -152,30 +162,48 @@ def _speaks(path: str, said: Said) -> Said:
     return said
 
 
-def _question(path: str, asked: dict[str, Any] | str | None, body: bytes, form: str) -> Question | Said:
+async def _question(path: str, said: dict[str, Any] | str | None, body: bytes, form: str) -> Question | Said:
     """What an engine is asked, to a model of this service and to nobody else; or what is wrong with it. `form`: the
     content-type of a body that goes as it is.
     """
-    if not isinstance(asked, dict):
-        return odd(asked or "the body is no JSON object")
+    if not isinstance(said, dict):
+        return odd(said or "the body is no JSON object")
+    asked: dict[str, Any] = said
     router, model = proxy_server.llm_router, asked.get("model")
     if not isinstance(model, str):
         return odd("`model`: a name is wanted, as `GET /v1/models` lists them")
-    if why := not_for_clients(asked) or shapes.wrong(path, asked) or protocols.wrong(path, asked):
-        return odd(why)
-    if why := door_bounds.wrong(asked):
+    if why := not_for_clients(asked):
         return odd(why)
     if router is None or model not in router.model_names:
         return no_model()
-    answers = choices(path, asked) if path.endswith("completions") else 1
+    look = partial(_look, path, asked, bool(form))
+    why, found = await asyncio.to_thread(look) if len(body) > LARGE else look()
+    if why:
+        return odd(why)
+    if found.is_rounded:
+        asked = json.loads(body.removeprefix(codecs.BOM_UTF8))
+        door_bounds.numbers(asked)
+    is_chat = path.endswith("completions")
+    answers = max(choices(path, asked), choices(path, asked, "best_of")) if is_chat else 1
     if answers > door_bounds.AT_ONCE:
         return odd(f"this asks for {answers} answers (`n` for each prompt), {door_bounds.AT_ONCE} are the most")
-    if refused := admit(asked, path.endswith("completions") and bool(asked.get("stream")), answers):
+    if refused := admit(asked, is_chat and bool(asked.get("stream")), answers):
         return too_much(refused) if isinstance(refused, Refused) else odd(refused)
+    for name in _NAMED:
+        asked.pop(name, None)
     try:
-        return Question(path, asked, body, form) if form else Question(path, asked)
-    except TypeError:
-        return odd("the body has lists and objects that are too deep in one another")
+        question = Question(path, asked, body, form) if form else Question(path, asked)
+    except (TypeError, ValueError):
+        return odd("the body has lists and objects that are too deep in one another, or a text that is none")
+    weigh(asked, question.body, found)
+    return question
+
+
+def _look(path: str, asked: dict[str, Any], is_form: bool) -> tuple[str, media.Found]:
+    """What is wrong with a body, empty: nothing; and what is to be read of it."""
+    found = media.find(asked)
+    why = "" if is_form else door_bounds.numbers(asked)
+    return why or shapes.wrong(path, asked) or protocols.wrong(path, asked) or door_bounds.wrong(asked, found), found
 
 
 async def _read(receive: Any) -> bytes | None:

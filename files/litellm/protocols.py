@@ -41,12 +41,14 @@ _KINDS = {
 @dataclass(frozen=True)
 class Stream:
     """How a stream of a protocol is read. `text`: in an event by which the client has something of the answer; `ends`:
-    in those that are its end; `sign`: what says that it lives.
+    in those that are its end; `sign`: what says that it lives; `begins`: events before that, which say nothing of the
+    answer.
     """
 
     text: bytes
     ends: tuple[bytes, ...]
     sign: bytes
+    begins: tuple[bytes, ...] = ()
 
 
 _SOUND = Stream(b'"delta"', (b"data: [DONE]\n",), COMMENT)
@@ -58,6 +60,7 @@ STREAMS = {
         b".delta\n",
         tuple(b"event: response." + each + b"\n" for each in (b"completed", b"incomplete", b"failed")),
         KEEPALIVE,
+        tuple(b"event: response." + each + b"\n" for each in (b"created", b"queued", b"in_progress")),
     ),
 }
 

@@ -20,17 +20,16 @@ GRAMMARS = ("structured_outputs", "regex", "ebnf", "guided_json", "guided_regex"
 THOUGHTS = ("reasoning", "reasoning_content")
 
 
-def choices(path: str, asked: Mapping[str, Any]) -> int:
-    """How many choices an answer to this request has, by its path below /v1: `n` for each of its prompts."""
+def choices(path: str, asked: Mapping[str, Any], each: str = "n") -> int:
+    """How many choices an answer to this request has, by its path below /v1: `n` for each of its prompts. By `best_of`:
+    how many an engine makes for them.
+    """
     prompts = asked.get("prompt") if path == "completions" else None
     # A list of numbers is one prompt, of tokens.
     if not isinstance(prompts, list) or not prompts or isinstance(prompts[0], int | float):
         prompts = [prompts]
-    try:
-        # Engines take "2" and 2.0 too.
-        return len(prompts) * max(int(asked.get("n") or 1), 1)
-    except (TypeError, ValueError):
-        return len(prompts)
+    wanted = asked.get(each)
+    return len(prompts) * max(wanted if isinstance(wanted, int) else 1, 1)
 
 
 class Answer:
@@ -159,9 +158,9 @@ class Answer:
         had = self.text_before + self.thoughts - self.thoughts_lost
         for limit in LIMITS:
             if body.get(limit):
-                body[limit] = int(body[limit]) - had
+                body[limit] -= had
         if body.get("min_tokens"):
-            body["min_tokens"] = max(int(body["min_tokens"]) - had, 0)
+            body["min_tokens"] = max(body["min_tokens"] - had, 0)
         return body
 
 

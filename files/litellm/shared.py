@@ -128,12 +128,12 @@ class _Other:
 class Marks:
     """A number for each mark (bytes); all processes read and write the same. Old ones give way to new ones."""
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, name: str = "marks") -> None:
         size = MARKS * _SLOT.size
         if folder is None:
             self._map = mmap.mmap(-1, size)
             return
-        file = os.open(folder / "marks", os.O_RDWR | os.O_CREAT, 0o600)
+        file = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
         # The same size for all: whoever is first makes it.
         os.ftruncate(file, size)
         self._map = mmap.mmap(file, size)
@@ -169,3 +169,5 @@ def folder() -> Path | None:
 #: Of this process.
 counts = Counts(folder())
 marks = Marks(folder())
+#: What is known of engines and of requests over which they die. Others' conversations take none of their places.
+incidents = Marks(folder(), "incidents")

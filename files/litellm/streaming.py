@@ -39,12 +39,17 @@ class Reader(Protocol):
 
     #: Whether the client has its last event.
     is_over: bool
-    #: What says that a stream lives, and is no part of it.
-    sign: bytes
+
+    @property
+    def sign(self) -> bytes:
+        """What says now that a stream lives, and is no part of it."""
 
     @property
     def has_any(self) -> bool:
         """Whether the client has some of the answer."""
+
+    def begin(self) -> bytes:
+        """What the client may have of a beginning that is held, where nothing has come for long."""
 
     def take(self, events: bytes) -> Iterator[bytes]:
         """What the client gets of events that are whole. Raises Broken and Failure, behind what is well."""
@@ -207,7 +212,7 @@ class Stream:
         """
         if time.monotonic() - self._said >= ALIVE_S:
             if self.is_answered or suspects.waits():
-                sign = self.reader.sign if self.is_answered else self._before_any(protocols.COMMENT)
-                self._saying = asyncio.ensure_future(self._pass_on(sign, True))
+                said = (self.is_answered and self.reader.begin()) or self.reader.sign
+                self._saying = asyncio.ensure_future(self._pass_on(said, True))
             self._said = time.monotonic()
         self._look(self._said + ALIVE_S - time.monotonic())

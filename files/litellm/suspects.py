@@ -65,7 +65,7 @@ class Request:
 
     def level(self) -> int:
         """What is remembered of its body; 0: nothing."""
-        known = shared.marks.of(self._mark) if self._mark else None
+        known = shared.incidents.of(self._mark) if self._mark else None
         if not known:
             return 0
         until, level = divmod(known, 4)
@@ -73,7 +73,7 @@ class Request:
 
     def remember(self, level: int) -> None:
         """From now on; 0: nothing any more."""
-        shared.marks.set(self._mark, (int(time.monotonic()) + REMEMBERED_S) * 4 + level)
+        shared.incidents.set(self._mark, (int(time.monotonic()) + REMEMBERED_S) * 4 + level)
 
     async def take_turn(self, address: str, engines: str) -> None:
         """Wait until no other suspect is asked of these `engines`; first come, first served."""
@@ -105,7 +105,7 @@ class Request:
             self._timer.cancel()
         if self._turn >= 0:
             # First: with the turn the mark is the next one's.
-            shared.marks.put(0, b"turn", self._address.encode())
+            shared.incidents.put(0, b"turn", self._address.encode())
             os.close(self._turn)
             self._turn = -1
 
@@ -208,7 +208,7 @@ def died(address: str, company: bool) -> None:
     if request is None or request.is_dead:
         return
     in_turn = request.has_turn or request.is_late
-    ended = (shared.marks.get(b"ended", address.encode()) or 0) / 1000
+    ended = (shared.incidents.get(b"ended", address.encode()) or 0) / 1000
     if not in_turn and (_is_held(address) or request.since < ended):
         # One whose turn it was is the reason; an engine that has started anew since then is another one.
         return
@@ -252,9 +252,9 @@ def _is_held(address: str) -> bool:
 
 
 def _put_time(what: bytes, address: str) -> None:
-    shared.marks.put(int(time.monotonic() * 1000), what, address.encode())
+    shared.incidents.put(int(time.monotonic() * 1000), what, address.encode())
 
 
 def _is_recent(what: bytes, address: str, seconds: float = TOGETHER_S) -> bool:
-    then = shared.marks.get(what, address.encode())
+    then = shared.incidents.get(what, address.encode())
     return bool(then) and time.monotonic() - (then or 0) / 1000 < seconds

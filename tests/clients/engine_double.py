@@ -1,9 +1,9 @@
 """An engine that speaks vLLM's protocols and does as the question says: `python -m tests.clients.engine_double PORT`.
 
 A question with `CALL TOOL {arguments} END` in it is answered by that call, where the client has such a tool; with
-`PIECES n` by so many pieces, one each 0.05 s; with `SILENT n` by a pause of so many seconds in its midst; with
-`SAY ... END` by that text. `PACE s` is the time of a piece of a call. A tool's result ends the call. Anything else gets
-ANSWER, and a picture its size.
+`PIECES n` by so many pieces, one each 0.05 s; with `SILENT n` by a pause of so many seconds in its midst, and with
+`LATE n` by one behind its first event, as a long question takes; with `SAY ... END` by that text. `PACE s` is the time
+of a piece of a call. A tool's result ends the call. Anything else gets ANSWER, and a picture its size.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def turn(asked: dict[str, Any]) -> tuple[Turn, float, float]:
     has_result = any(
         each.get("role") == "tool" or each.get("type") in ("tool_result", "function_call_output") for each in parts
     )
-    silent = float(found[1]) if (found := re.search(r"SILENT (\d+)", text)) else 0.0
+    silent = float(found[1]) if (found := re.search(r"(?:SILENT|LATE) (\d+)", text)) else 0.0
     call = _CALL.search(text)
     if call and not has_result and call[1] in tools(asked):
         arguments = json.dumps(json.loads(call[2]))
@@ -153,7 +153,7 @@ class EngineDouble(BaseHTTPRequestHandler):
         self.begin("text/event-stream; charset=utf-8")
         events = list(streamed(said, asked))
         for number, event in enumerate(events):
-            if number == len(events) // 2:
+            if number == (1 if b"LATE " in body else len(events) // 2):
                 time.sleep(silent_s)
             self.part(event.encode())
             time.sleep(each_s)

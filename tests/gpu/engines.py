@@ -68,5 +68,7 @@ def program(vllm: Sequence[str], made_of: Recipe, engine: Engine, model: Path, f
 
 def environment(made_of: Recipe) -> Mapping[str, str]:
     """What an engine has of it besides that of this host."""
-    plan = {name: value for name, value in ENGINES["vllm"].environment(made_of).items() if name not in _NOT_HERE}
+    plan = {
+        name: value for name, value in ENGINES["vllm"].environment(made_of, knobs()).items() if name not in _NOT_HERE
+    }
     return {**plan, **made_of.env, **_HERE}

@@ -424,3 +424,41 @@ def test_a_sign_of_life_is_no_answer_and_has_read_nothing(proxy: Any, sign: byte
         assert any(proxy.callback.has_read.values())
 
     asyncio.run(request(proxy, do))
+
+
+def test_a_long_conversation_is_known_by_its_first_and_last_messages(proxy: Any) -> None:
+    """Each message that was looked at cost each engine a look, and a place among what all conversations have."""
+    said = [{"role": "user", "content": str(number)} for number in range(10_000)]
+    known = {mark for mark, _ in proxy._reads("m", said, None)}
+    assert len(known) == proxy.FIRST + proxy.LAST
+    # The next turn has all of it in it.
+    later = {mark for mark, _ in proxy._reads("m", [*said, *said[:2]], None)}
+    assert len(known & later) == len(known) - 2
+
+    async def twice(send: Any) -> None:
+        first = await choose(proxy, said)
+        await send(HEAD)
+        await send(PIECE)
+        await send(LAST)
+        assert proxy.callback._longest(first, proxy._reads("m", said, None))[0] in known
+
+    asyncio.run(proxy.application({"type": "http", "path": "/v1/chat/completions", "do": twice}, None, nothing))
+
+
+async def nothing(_message: Any) -> None:
+    """Takes what is sent."""
+
+
+@pytest.mark.parametrize("path", ["/v1/messages/count_tokens", "/tokenize", "/v1/detokenize"])
+def test_what_counts_tokens_reads_nothing(proxy: Any, path: str) -> None:
+    """Else a conversation would go to an engine for having been counted there, and push out what others have read."""
+
+    async def once(send: Any) -> None:
+        await choose(proxy, [{"role": "user", "content": "a"}])
+        await send(HEAD)
+        await send({**LAST, "body": b"{}"})
+
+    asyncio.run(proxy.application({"type": "http", "path": path, "do": once}, None, nothing))
+    assert not any(proxy.callback.has_read.values())
+    asyncio.run(proxy.application({"type": "http", "path": "/v1/chat/completions", "do": once}, None, nothing))
+    assert any(proxy.callback.has_read.values())

@@ -17,7 +17,7 @@ def test_what_nobody_saw_is_not_how_long_it_takes(monkeypatch: pytest.MonkeyPatc
     comes_back: Any = part("litellm", "comes_back")
     monkeypatch.setattr(comes_back, "LOOK_S", 0.01)
     address = f"comes back {was_gone}"
-    comes_back.shared.marks.put(int((time.monotonic() - 600) * 1000), b"gone", address.encode())
+    comes_back.shared.incidents.put(int((time.monotonic() - 600) * 1000), b"gone", address.encode())
     looks = iter([False, True] if was_gone else [True])
 
     async def lives() -> bool:
@@ -28,6 +28,6 @@ def test_what_nobody_saw_is_not_how_long_it_takes(monkeypatch: pytest.MonkeyPatc
         await comes_back._watched[address]
 
     asyncio.run(events())
-    usual = comes_back.shared.marks.get(b"usual", address.encode())
+    usual = comes_back.shared.incidents.get(b"usual", address.encode())
     assert usual == (pytest.approx(600, abs=2) if was_gone else None)
     assert comes_back._since(address) is None

@@ -9,6 +9,7 @@ import asyncio
 import json
 import sys
 import time
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -180,6 +181,27 @@ def test_a_body_that_is_too_much_is_refused_as_it_arrives(
     assert setup.application.read <= 10000
     if status == 413:
         assert json.loads(outcome.body)["error"]["code"] == "request_too_large"
+
+
+def test_large_bodies_are_refused_while_others_take_the_room(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred uploads that are never finished would end LiteLLM for memory, with all streams."""
+    size = sys.modules["door_size"]
+    for name, said in (("HELD", 30_000), ("HELD_EACH", 20_000), ("SMALL", 1_000), ("_held", Counter[str]())):
+        monkeypatch.setattr(size, name, said)
+    setup.application.reads = True
+    setup.key("alice")
+    # One of 15,000 fits, and is gone with its answer.
+    for _ in range(3):
+        assert setup.once("sk-owner", chunks=[b"x" * 15_000, b"x"]).status == 200
+    size._held.update({"another": 29_000})
+    refused = setup.once("sk-owner", chunks=[b"x" * 15_000, b"x"])
+    assert refused.status == 503 and b"other large bodies" in refused.body
+    assert refused.headers[b"retry-after"] == b"5"
+    assert setup.once("sk-owner", chunks=[b"x" * 900, b"x"]).status == 200
+    size._held.clear()
+    # Nor has one key all of the room.
+    assert setup.once("sk-alice", chunks=[b"x" * 15_000, b"x" * 9_000]).status == 503
+    assert not size._held
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,14 @@ from tests.node.shipped import part
 __all__ = ["a_door"]
 
 bounds, events, limits = part("litellm", "door_bounds"), part("litellm", "events"), part("litellm", "door_limits")
-keys = part("litellm", "door_keys")
+keys, media = part("litellm", "door_keys"), part("litellm", "media")
+#: A picture of one pixel.
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+def wrong(asked: dict[str, Any]) -> str:
+    """As the door reads a body of JSON."""
+    return str(bounds.numbers(asked) or bounds.wrong(asked, media.find(asked)))
 
 
 def deep(levels: int) -> Any:
@@ -70,7 +77,7 @@ def picture(url: Any) -> dict[str, Any]:
 )
 def test_what_would_cost_an_engine_s_server_seconds_is_refused(asked: dict[str, Any], words: str) -> None:
     began = time.process_time()
-    assert words in bounds.wrong(asked)
+    assert words in wrong(asked)
     assert time.process_time() - began < 0.5
 
 
@@ -82,23 +89,127 @@ def test_what_would_cost_an_engine_s_server_seconds_is_refused(asked: dict[str, 
         {"input": list(range(100_000))},
         form(deep(20)),
         form({"enum": list(range(1_000))}),
-        picture({"url": "data:image/png;base64,AAAA"}),
-        picture("DATA:image/png;base64,AAAA"),
-        {"messages": [{"content": [{"type": "image", "source": {"type": "base64", "data": "AAAA"}}]}]},
+        picture({"url": f"data:image/png;base64,{PNG}"}),
+        picture(f"DATA:image/png;base64,{PNG}"),
+        {"messages": [{"content": [{"type": "image", "source": {"type": "base64", "data": PNG}}]}]},
         {"input": "Look at http://10.0.0.1"},
+        # What a tool was told, a page that it has opened, and what an answer is taken from, are no pictures.
+        {"messages": [{"content": [{"type": "tool_use", "name": "fetch", "input": {"url": "http://10.0.0.1/"}}]}]},
+        {"input": [{"type": "web_search_call", "action": {"type": "open_page", "url": "http://10.0.0.1/"}}]},
+        {"input": [{"content": [{"annotations": [{"type": "url_citation", "url": "http://10.0.0.1/"}]}]}]},
         {"messages": [{"role": "user", "content": [{"type": "text", "text": "http://10.0.0.1"}]}]},
     ],
     ids=lambda value: str(value)[:40],
 )
 def test_what_people_ask_for_passes(asked: dict[str, Any]) -> None:
-    assert bounds.wrong(asked) == ""
+    assert wrong(asked) == ""
 
 
 def test_a_host_that_the_owner_has_named_may_be_asked_for_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "MEDIA_DOMAINS", frozenset({"images.example.org"}))
-    assert bounds.wrong(picture({"url": "https://images.example.org/a.png"})) == ""
-    assert bounds.wrong(picture({"url": "https://images.example.org.evil.test/a.png"}))
-    assert bounds.wrong(picture({"url": "https://images.example.org@evil.test/a.png"}))
+    assert wrong(picture({"url": "https://images.example.org/a.png"})) == ""
+    assert wrong(picture({"url": "https://images.example.org.evil.test/a.png"}))
+    assert wrong(picture({"url": "https://images.example.org@evil.test/a.png"}))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        # What one reader takes for a user's name is another one's path.
+        "http://127.0.0.1:8022\\@images.example.org/x",
+        "http://127.0.0.1:8022 @images.example.org/x",
+        "http://images.example.org\t.evil.test/x",
+        "http://a@images.example.org/x",
+        "ftp://images.example.org/x",
+        "file://images.example.org/etc/passwd",
+        "/etc/passwd",
+        "//images.example.org/x",
+    ],
+)
+def test_what_two_readers_would_read_differently_is_fetched_from_nobody(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setattr(bounds, "MEDIA_DOMAINS", frozenset({"images.example.org"}))
+    assert "from this host it is not fetched" in wrong(picture({"url": url}))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"data_1": {"content": [{"type": "image_url", "image_url": {"url": "http://127.0.0.1/x"}}]}, "data_2": "a"},
+        {"input": [{"text": "a", "image": "http://127.0.0.1/x"}]},
+        {"input": [{"text": "a", "image": "/etc/passwd"}]},
+        {"input": [{"text": "a", "video": "http://127.0.0.1/x"}]},
+        {"previous_input_messages": [{"content": [{"type": "image_url", "image_url": "http://127.0.0.1/x"}]}]},
+        {"messages": [{"content": [{"type": "image", "url": "http://127.0.0.1/x"}]}]},
+        {"messages": [{"content": [{"type": "file", "file": {"file_data": "x", "url": "http://127.0.0.1/x"}}]}]},
+    ],
+    ids=str,
+)
+def test_a_place_is_found_under_all_names_that_engines_read(asked: dict[str, Any]) -> None:
+    assert "from this host it is not fetched" in wrong(asked)
+
+
+def test_names_and_patterns_are_looked_through_for_no_longer_than_a_moment() -> None:
+    """Each of these was several seconds, in which the loop stood still."""
+    slow = "~" + " " * 18
+    bodies: list[dict[str, Any]] = [
+        {"response_format": {"schema": {"patternProperties": {slow * 3_300_000: {}}}}},
+        {"tools": [{"parameters": {"pattern": [slow * 860] * 4_000}}]},
+        {"tools": [{"parameters": {str(n): '{"a":[' + "1," * 8_000 for n in range(4_000)}}]},
+    ]
+    for body in bodies:
+        began = time.process_time()
+        assert "characters together" in wrong(body)
+        assert time.process_time() - began < 0.5
+
+
+@pytest.mark.parametrize("said", [2.0, "2", 2, "2.0", "2_0", True, 2.5, -1, [2], "٢", 1e300, "9" * 400])
+def test_a_number_is_a_whole_one_for_the_door_and_the_engine(said: Any) -> None:
+    """pydantic reads "2000.0" as 2000, and `int` does not: the door would count one answer."""
+    asked = {"n": said}
+    if said in (2, "2") and said is not True:
+        assert wrong(asked) == "" and asked["n"] == 2 and type(asked["n"]) is int
+    elif said == -1:
+        assert wrong(asked) == ""
+    else:
+        assert "a whole number is wanted" in wrong(asked)
+
+
+@pytest.mark.parametrize(("name", "said"), [("logprobs", -1), ("top_logprobs", 101), ("n_probs", 100_000)])
+def test_how_many_words_are_told_for_each_token_is_bounded(name: str, said: int) -> None:
+    assert "0 to 100 is wanted" in wrong({name: said})
+    assert wrong({"logprobs": True, "top_logprobs": 20}) == ""
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_refused"),
+    [
+        ({"prompt_logprobs": 0}, True),
+        ({"prompt_logprobs": None}, False),
+        ({"echo": True, "logprobs": 1}, True),
+        ({"echo": True, "logprobs": 0}, True),
+        ({"echo": True, "top_logprobs": 1}, True),
+        ({"echo": True, "logprobs": True}, False),
+        ({"echo": True}, False),
+        ({"logprobs": 5}, False),
+    ],
+    ids=str,
+)
+def test_words_of_the_question_are_told_to_the_owner_alone(
+    setup: Setup, asked: dict[str, Any], is_refused: bool
+) -> None:
+    """All words of a vocabulary for each token of a long prompt: engines have ended for memory over it."""
+    body = part("litellm", "door_body")
+    for name, is_told in (("alice", is_refused), ("owner", False)):
+        token = body.visiting.set(limits.Visit(keys.Key(name, "a")))
+        assert bool(body.not_for_clients(asked)) == is_told
+        body.visiting.reset(token)
+
+
+def test_a_cache_is_fetched_from_no_host_that_a_client_names() -> None:
+    assert "leave it out" in wrong({"kv_transfer_params": {"remote_host": "10.0.0.1"}})
+    assert "leave it out" in wrong({"bootstrap_host": "10.0.0.1"})
 
 
 def test_events_are_whole_wherever_their_parts_end() -> None:
@@ -142,9 +253,28 @@ def test_a_request_that_its_client_leaves_has_cost_its_question(setup: Setup) ->
     setup.key("alice", tokens=100)
     tokens = part("litellm", "door_body")._tokens
     visit = limits.Visit(keys.Key("alice", "a", tokens=100))
-    visit.asked = tokens({"prompt": list(range(5_000))})
+
+    def asked(body: dict[str, Any]) -> int:
+        return int(tokens(body, len(json.dumps(body, separators=(",", ":"))), media.find(body)))
+
+    # As JSON the longest of these have four characters and a comma.
+    visit.asked = asked({"prompt": [1] * 5_000})
     assert visit.asked == 5_000 and visit.tokens == 0
-    assert tokens(picture({"url": "data:" + "a" * 2_000_000})) > 1_500
+    assert asked({"prompt": [[1.0] * 5_000]}) >= 5_000
+    assert 1_500 < asked(picture({"url": "data:image/png;base64," + "a" * 2_000_000})) < 3_000
+    # Wherever an engine reads it.
+    text = "a" * 4_000
+    for said in (
+        {"messages": [{"role": "user", "content": text}]},
+        {"tools": [{"type": "function", "function": {"name": "f", "description": text}}]},
+        {"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": text}}]}]},
+        {"messages": [{"role": "assistant", "reasoning_content": text}]},
+        {"messages": [{"content": [{"type": "tool_use", "input": {"text": text}}]}]},
+        {"input": [{"type": "function_call_output", "output": text}]},
+        {"text_1": text},
+        {"chat_template_kwargs": {"x": text}},
+    ):
+        assert 1_000 <= asked(said) < 1_050, said.keys()
     visit.was_asked = True
     assert visit.tokens == 5_000
     # What an engine refuses it has not read.
@@ -156,11 +286,11 @@ def test_what_explains_a_tool_to_a_model_is_no_grammar() -> None:
     """Claude Code explains its tools on many pages."""
     parameters = {"type": "object", "properties": {"a": {"type": "string", "description": "a" * 20_000}}}
     tool = {"name": "x", "description": "a" * 40_000, "input_schema": parameters}
-    assert bounds.wrong({"tools": [tool]}) == ""
-    assert "16384" in bounds.wrong({"tools": [{"name": "x", "input_schema": {"pattern": "a" * 20_000}}]})
+    assert wrong({"tools": [tool]}) == ""
+    assert "16384" in wrong({"tools": [{"name": "x", "input_schema": {"pattern": "a" * 20_000}}]})
     # A property of that name is none of it.
     named = {"properties": {"description": {"pattern": "a" * 20_000}}}
-    assert "16384" in bounds.wrong({"tools": [{"name": "x", "input_schema": named}]})
+    assert "16384" in wrong({"tools": [{"name": "x", "input_schema": named}]})
 
 
 @pytest.mark.parametrize(
@@ -172,11 +302,14 @@ def test_what_explains_a_tool_to_a_model_is_no_grammar() -> None:
         ({"chat_template_kwargs": {"chat_template": "x"}}, "`chat_template_kwargs.chat_template`: a request brings no"),
         ({"mm_processor_kwargs": {"max_pixels": 10**9}}, "`mm_processor_kwargs`: how pictures, films and sounds"),
         ({"media_io_kwargs": {"video": {"num_frames": -1}}}, "`media_io_kwargs`: how pictures, films and sounds"),
-        ({"tools": [{"type": "mcp", "server_url": "http://127.0.0.1:2375/"}]}, "`server_url`: send it as a data: URL"),
+        (
+            {"tools": [{"type": "mcp", "server_url": "http://127.0.0.1:2375/"}]},
+            "`server_url`: from this host nothing is fetched",
+        ),
     ],
 )
 def test_what_an_engine_would_run_ask_or_look_for_on_a_client_s_word(asked: dict[str, Any], words: str) -> None:
-    assert words in bounds.wrong(asked)
+    assert words in wrong(asked)
 
 
 def test_words_of_clients_that_ask_for_little_pass() -> None:
@@ -187,7 +320,7 @@ def test_words_of_clients_that_ask_for_little_pass() -> None:
         "chat_template_kwargs": {"enable_thinking": False},
         "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}],
     }
-    assert bounds.wrong(asked) == ""
+    assert wrong(asked) == ""
 
 
 NESTED = "(.{0,30}x){30}"
@@ -216,7 +349,7 @@ MUCH = "a{7000}"
     ids=lambda value: str(value)[:60],
 )
 def test_counts_within_counts_are_refused(asked: dict[str, Any]) -> None:
-    words = bounds.wrong(asked)
+    words = wrong(asked)
     assert "multiply to" in words and "800 are the most: use `*` or `+`" in words
 
 
@@ -232,7 +365,7 @@ def test_counts_within_counts_are_refused(asked: dict[str, Any]) -> None:
     ids=lambda value: str(value)[:40],
 )
 def test_what_is_much_when_it_is_written_out_is_refused(asked: dict[str, Any], words: str) -> None:
-    assert words in bounds.wrong(asked)
+    assert words in wrong(asked)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +388,7 @@ def test_what_is_much_when_it_is_written_out_is_refused(asked: dict[str, Any], w
     ],
 )
 def test_patterns_of_people_pass(pattern: str) -> None:
-    assert bounds.wrong(form({"type": "string", "pattern": pattern, "maxLength": 100_000})) == ""
+    assert wrong(form({"type": "string", "pattern": pattern, "maxLength": 100_000})) == ""
 
 
 @pytest.mark.parametrize(
@@ -269,13 +402,13 @@ def test_patterns_of_people_pass(pattern: str) -> None:
     ],
 )
 def test_texts_that_are_no_patterns_are_not_read_as_some(schema: dict[str, Any]) -> None:
-    assert bounds.wrong(form(schema)) == "" == bounds.wrong({"tools": [{"function": {"parameters": schema}}]})
-    assert bounds.wrong({"structured_outputs": {"choice": ["under ~100000"]}}) == ""
+    assert wrong(form(schema)) == "" == wrong({"tools": [{"function": {"parameters": schema}}]})
+    assert wrong({"structured_outputs": {"choice": ["under ~100000"]}}) == ""
 
 
 def test_a_schema_that_is_written_as_a_text_is_read_once() -> None:
     schema = {"description": "a" * 9_000, "pattern": r"^\){3}$"}
-    assert bounds.wrong({"guided_json": json.dumps(schema)}) == bounds.wrong(form(schema)) == ""
+    assert wrong({"guided_json": json.dumps(schema)}) == wrong(form(schema)) == ""
 
 
 @pytest.mark.parametrize("text", ["a{1}", "(", "[", '"', "\\", "{ ", "{9", "#", "'", "{9,", "~ ", "({9}"])
@@ -283,6 +416,6 @@ def test_no_pattern_keeps_the_loop(text: str) -> None:
     """Each of these is looked through once, whatever does not end in it."""
     long = (text * 16_384)[:16_380] + "{9}"
     began = time.process_time()
-    bounds.wrong({"regex": long})
+    wrong({"regex": long})
     # 0.05 s; a machine that does more.
     assert time.process_time() - began < 0.5

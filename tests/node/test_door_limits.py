@@ -111,7 +111,7 @@ def test_what_a_stream_cost_is_read_and_hidden_from_who_did_not_ask(
     text = b"".join(EVENTS) + cost + END
     parts = [text[i : i + cut] for i in range(0, len(text), cut)] if cut else [*EVENTS, cost, END]
     visit = part("litellm", "door_limits").Visit(part("litellm", "door_keys").Key("a", "h"), hides_usage=hides)
-    answer = part("litellm", "door_usage").Answer(visit, b"text/event-stream")
+    answer = part("litellm", "door_usage").Answer(visit, "/v1/chat/completions", b"text/event-stream")
     got = b"".join(answer.pass_on(each, number < len(parts) - 1) for number, each in enumerate(parts))
     assert got == (text.replace(cost, b"") if hides else text)
     assert visit.tokens == 42
@@ -119,7 +119,7 @@ def test_what_a_stream_cost_is_read_and_hidden_from_who_did_not_ask(
 
 def test_a_stream_that_ends_early_costs_what_has_passed(setup: Setup) -> None:
     visit = part("litellm", "door_limits").Visit(part("litellm", "door_keys").Key("a", "h"), asked=100)
-    answer = part("litellm", "door_usage").Answer(visit, b"text/event-stream")
+    answer = part("litellm", "door_usage").Answer(visit, "/v1/chat/completions", b"text/event-stream")
     assert visit.tokens == 0
     visit.was_asked = True
     assert answer.pass_on(EVENTS[0] + EVENTS[0] + EVENTS[1][:9], True) == EVENTS[0] * 2
@@ -132,23 +132,54 @@ def test_a_stream_that_ends_early_costs_what_has_passed(setup: Setup) -> None:
     [
         (b'{"choices":[{"text":"\\"usage\\":{\\"total_tokens\\":1}"}],"usage":{"total_tokens":9,"x":{"y":1}}}', 9),
         (b'{"usage":{"prompt_tokens":3,"completion_tokens":4},"z":1}', 7),
-        (b'{"results":[],"meta":{"billed_units":{"total_tokens":5},"tokens":{"input_tokens":5}}}', 5),
         (b'{"usage":null}', 0),
+        (b'{"usage":{"total_tokens":-5}}', 0),
+        (b'{"usage":{"total_tokens":true}}', 0),
+        # Nobody but a ranking says it so: an answer may repeat what its client has sent.
+        (b'{"tools":[{"billed_units":{"total_tokens":5}}],"usage":null}', 0),
         (b'{"usage":{"total_tokens":"many"}}', 0),
         (b'{"usage":', 0),
         (b"", 0),
     ],
 )
 def test_what_an_answer_cost_is_read_from_it(setup: Setup, text: bytes, tokens: int) -> None:
-    visit = part("litellm", "door_limits").Visit(part("litellm", "door_keys").Key("a", "h"))
-    answer = part("litellm", "door_usage").Answer(visit, b"application/json")
-    assert answer.pass_on(text, False) == text
-    assert visit.tokens == tokens
+    assert cost_of("/v1/chat/completions", "application/json", text) == tokens
+
+
+RANKED = b'{"results":[],"meta":{"billed_units":{"total_tokens":5},"tokens":{"input_tokens":5}}}'
+#: What a client gives its tool for a parameter, and an engine repeats.
+BILL = b'{"billed_units":{"total_tokens":-9},"usage":{"total_tokens":-9}}'
+CREATED = b'event: response.created\ndata: {"response":{"tools":[%s],"usage":null}}\n\n' % BILL
+FREE = b'event: response.output_text.delta\ndata: {"delta":"a","usage":{"total_tokens":1}}\n\n'
+MADE = b'event: response.completed\ndata: {"response":{"usage":{"total_tokens":42},"tools":[%s]}}\n\n' % BILL
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "text", "tokens"),
+    [
+        ("/v1/rerank", "application/json", RANKED, 5),
+        ("/v2/rerank", "application/json", RANKED, 5),
+        ("/v1/responses", "application/json", b'{"usage":{"total_tokens":42},"tools":[%s]}' % BILL, 42),
+        ("/v1/responses", "application/json", b'{"usage":null,"tools":[%s]}' % BILL, 0),
+        ("/v1/responses", "text/event-stream", CREATED + FREE + MADE, 42),
+        # Its client leaves, and has had one piece.
+        ("/v1/responses", "text/event-stream", CREATED + FREE, 2),
+    ],
+)
+def test_a_client_s_own_objects_are_no_bill(setup: Setup, path: str, kind: str, text: bytes, tokens: int) -> None:
+    assert cost_of(path, kind, text) == tokens
+
+
+def cost_of(path: str, kind: str, text: bytes) -> int:
+    """Tokens that this answer has cost."""
+    visit = part("litellm", "door_limits").Visit(part("litellm", "door_keys").Key("a", "h"), was_asked=True)
+    assert part("litellm", "door_usage").Answer(visit, path, kind.encode()).pass_on(text, False) == text
+    return int(visit.told or visit.pieces)
 
 
 def test_a_last_piece_that_says_what_it_cost_is_no_less_a_piece(setup: Setup) -> None:
     visit = part("litellm", "door_limits").Visit(part("litellm", "door_keys").Key("a", "h"), hides_usage=True)
-    answer = part("litellm", "door_usage").Answer(visit, b"text/event-stream")
+    answer = part("litellm", "door_usage").Answer(visit, "/v1/chat/completions", b"text/event-stream")
     for choice in (b'{"delta":{"content":"a"}}', b'{"text":"a"}', b'{"delta":{},"finish_reason":"stop"}'):
         event = usage(42).replace(b'"choices":[]', b'"choices":[%s]' % choice)
         assert answer.pass_on(event, True) == event
@@ -279,7 +310,7 @@ def test_answers_of_one_request_count_as_requests_until_it_ends() -> None:
 def test_a_stream_whose_model_does_not_load_costs_nothing(setup: Setup, path: str) -> None:
     protocols, said = part("litellm", "protocols"), part("litellm", "door_answers").not_loaded("no", 9, has_failed=True)
     visit = part("litellm", "door_limits").Visit(part("litellm", "door_keys").Key("a", "h"), asked=100, status=200)
-    answer = part("litellm", "door_usage").Answer(visit, b"text/event-stream")
+    answer = part("litellm", "door_usage").Answer(visit, "/v1/chat/completions", b"text/event-stream")
     for each in (b": a loads: 5 s\n\n", protocols.PING, protocols.ended(path, *said[:2])):
         assert answer.pass_on(each, True) == each
     assert visit.tokens == 0

@@ -9,7 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -139,3 +139,15 @@ def test_who_is_on_the_node_is_one_host_and_leaves_connections_to_others(tmp_pat
         time.sleep(1)
         # Two of HAProxy's threads that count at once may each let one too many in.
         assert 18 <= still_open(held) <= 22
+
+
+def test_a_body_that_does_not_come_takes_no_place(proxy: Proxy) -> None:
+    """There are twelve, and whether a key is one LiteLLM's door knows."""
+    begin = b"POST /v1/chat HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer made-up\r\nContent-Length: 9\r\n\r\n"
+    with ExitStack() as held:
+        for _ in range(20):
+            stranger = held.enter_context(socket.create_connection(("127.0.0.1", proxy.port), AT_ONCE))
+            stranger.sendall(begin)
+        # HAProxy has read them by then.
+        time.sleep(0.5)
+        assert proxy.stream(1)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import time
+import urllib.error
+import urllib.request
 from typing import Any
 
 import pytest
@@ -228,3 +231,36 @@ def test_a_page_in_a_browser_may_read_it(door: doors.Door) -> None:
     ScriptedDouble.script = [(200, b"{}")]
     status, headers, _ = request(door.url, "POST", CHAT, door.key, ASKED, headers={"Origin": "https://a.example"})
     assert status == 200 and headers["access-control-allow-origin"] in ("*", "https://a.example")
+
+
+def sent(door: doors.Door, body: bytes) -> tuple[int, bytes, Any]:
+    """Status and answer of a chat that is sent so, and what its engine was asked."""
+    ScriptedDouble.script, ScriptedDouble.asked[:] = [(200, b"{}")], []
+    asked = urllib.request.Request(door.url + CHAT, body, {"Authorization": f"Bearer {door.key}"})
+    try:
+        with urllib.request.urlopen(asked) as answer:
+            return answer.status, answer.read(), ScriptedDouble.asked[0]
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read(), None
+
+
+def test_bodies_are_read_as_engines_read_them(door: doors.Door) -> None:
+    plain = json.dumps(ASKED).encode()
+    assert sent(door, codecs.BOM_UTF8 + plain)[::2] == (200, ASKED)
+    # Whole numbers are not rounded, whatever their length.
+    large = {**ASKED, "messages": [{"role": "user", "content": [{"type": "x", "id": 12345678901234567890123}]}]}
+    assert sent(door, json.dumps(large).encode())[::2] == (200, large)
+    assert sent(door, json.dumps({**ASKED, "n": 2.0, "max_tokens": "9"}).encode())[2] == {**ASKED, "n": 2}
+    # By such names two requests would meet in an engine.
+    assert sent(door, json.dumps({**ASKED, "request_id": "a", "rid": "a"}).encode())[2] == ASKED
+    for odd in (plain.replace(b"9", b"NaN"), plain.replace(b"Hi", b"\\ud800")):
+        assert sent(door, odd)[0] == 400
+    for more in ({"n": "2000.0"}, {"n": 1, "best_of": 3_000}):
+        assert sent(door, json.dumps({**ASKED, **more}).encode())[0] == 400
+
+
+def test_a_large_body_is_looked_through_beside_the_loop(door: doors.Door) -> None:
+    large = {**ASKED, "messages": [{"role": "user", "content": "a" * 20}] * 4_000}
+    assert sent(door, json.dumps(large).encode())[::2] == (200, large)
+    status, said, _ = sent(door, json.dumps({**large, "tools": [{"a" * 300_000: 1}]}).encode())
+    assert status == 400 and b"names in schemas and tools" in said

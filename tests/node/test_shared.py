@@ -133,6 +133,8 @@ def test_marks_are_everybody_s_and_give_way(shared: Any, tmp_path: Path, monkeyp
     shared.marks.put(-1, b"engine", b"read")
     assert shared.Marks(tmp_path).get(b"engine", b"read") == -1
     monkeypatch.setattr(shared, "MARKS", 8)
+    # What is known of engines has places of its own, which no conversation takes.
+    assert shared.Marks(tmp_path, "incidents").get(b"engine", b"read") is None
     few = shared.Marks(None)
     for number in range(100):
         few.put(number, str(number).encode())
@@ -170,8 +172,9 @@ def test_one_of_an_older_version_that_runs_as_root_counts_not_and_harms_nobody(t
         confined = behind(folder, theirs, python=Path(sys.executable))
         argv = [*confined, os.path.realpath(sys.executable), "-B", "-c", READER, str(program)]
         with another(theirs):
-            # It made this one first.
-            os.chown(theirs / "marks", PROXY_USER, PROXY_USER)
+            # It made these first.
+            for table in ("marks", "incidents"):
+                os.chown(theirs / table, PROXY_USER, PROXY_USER)
             said = subprocess.run(
                 argv, env={"TANDEM_SHARED": str(theirs), "PATH": os.environ["PATH"]}, capture_output=True, check=False
             )

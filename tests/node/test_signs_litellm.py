@@ -5,7 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -33,6 +34,8 @@ class SilentDouble(Quiet):
     """An engine that waits between the parts of its answer; `waits`: before its headers as well."""
 
     status, parts, waits = 200, list[bytes](), False
+    #: The parts of the next answer, by another engine.
+    then = list[bytes]()
     asked = list[bytes]()
 
     def do_POST(self) -> None:
@@ -43,7 +46,7 @@ class SilentDouble(Quiet):
         self.send_response(self.status)
         self.send_header("Content-Type", "text/event-stream" if self.status == 200 else "application/json")
         self.end_headers()
-        for part in self.parts:
+        for part in self.then if len(self.asked) > 1 else self.parts:
             self.wfile.write(part)
             self.wfile.flush()
             time.sleep(SILENT_S)
@@ -52,9 +55,10 @@ class SilentDouble(Quiet):
 @pytest.fixture(name="door", scope="module")
 def the_door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[doors.Door]:
     folder = tmp_path_factory.mktemp("litellm")
-    with serving(SilentDouble) as url, pytest.MonkeyPatch.context() as patch, place(folder) as at:
+    with ExitStack() as held, pytest.MonkeyPatch.context() as patch, place(folder) as at:
+        urls = [held.enter_context(serving(SilentDouble)) for _ in range(2)]
         patch.setenv("TANDEM_ALIVE_S", str(ALIVE_S))
-        door = doors.litellm("balanced", [url], "double", at, before=contained)
+        door = doors.litellm("balanced", urls, "double", at, before=contained)
         yield door
         door.stop()
 
@@ -71,8 +75,9 @@ def ask(door: doors.Door, path: str, body: bytes, kind: str = "application/json"
     return said
 
 
-def answers(*parts: bytes, status: int = 200, waits: bool = False) -> None:
+def answers(*parts: bytes, status: int = 200, waits: bool = False, then: Sequence[bytes] = ()) -> None:
     SilentDouble.parts, SilentDouble.status, SilentDouble.waits = list(parts), status, waits
+    SilentDouble.then = list(then or parts)
     SilentDouble.asked.clear()
 
 
@@ -94,6 +99,16 @@ def test_a_silent_stream_says_that_it_lives_and_is_the_same_otherwise(
     assert (status, said.replace(sign, b"")) == (200, b"".join(parts))
     # Whole events stand around each.
     assert said.count(sign) >= 2 * (len(parts) - 1) and not said.endswith(sign)
+
+
+def test_a_response_is_made_before_anything_else_is_said_and_made_once(door: doors.Door) -> None:
+    """OpenAI's reader ends at any other event before it; and what is said so may be another engine's."""
+    asked = json.dumps({**RESPONSES, "stream": True}).encode()
+    anew = CREATED.replace(b"}\n", b', "again": 1}\n')
+    answers(CREATED, then=[anew, DELTA, COMPLETED])
+    status, said = ask(door, "/v1/responses", asked)
+    assert (status, said.replace(KEEPALIVE, b"")) == (200, CREATED + DELTA + COMPLETED)
+    assert len(SilentDouble.asked) == 2 and said.startswith(CREATED + KEEPALIVE)
 
 
 def test_an_engine_that_has_not_begun_may_still_refuse(door: doors.Door) -> None:

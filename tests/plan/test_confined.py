@@ -179,3 +179,11 @@ def test_what_not_everybody_may_read_is_named() -> None:
     assert shut == {"/etc/tandem/engine/engine.env", "/etc/tandem/alertmanager/alertmanager.yml"}
     text = (ROOT / "docs/security.md").read_text()
     assert all(f"`{path}`" in text for path in shut)
+
+
+def test_a_host_that_is_named_for_pictures_sends_an_engine_nowhere_else() -> None:
+    """vLLM would follow it, into its node's own network. What nobody has named changes no engine."""
+    word = "VLLM_MEDIA_URL_ALLOW_REDIRECTS=0"
+    for hosts, is_told in (([], False), (["images.example.org"], True)):
+        engine = engine_of(plan(topology="solo", media_domains=hosts).head)
+        assert any(word in file.content for file in engine.files) == is_told

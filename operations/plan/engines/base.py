@@ -245,7 +245,7 @@ class Engine(Protocol):
         """What runs in the container of a node, in order; the last one stays."""
         ...
 
-    def environment(self, recipe: Recipe) -> dict[str, str]:
+    def environment(self, recipe: Recipe, knobs: Knobs) -> dict[str, str]:
         """What the engine gets in every topology, under what the recipe says."""
         ...
 

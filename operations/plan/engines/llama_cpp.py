@@ -190,7 +190,7 @@ class LlamaCpp:
         argv += ["--host", node.fabric, "--port", str(knobs.engine_port), "--metrics"]
         return [[*argv, *self.placed(recipe, partial(place, recipe))]]
 
-    def environment(self, recipe: Recipe) -> dict[str, str]:
+    def environment(self, recipe: Recipe, knobs: Knobs) -> dict[str, str]:
         """Nothing of its own."""
         return {}
 

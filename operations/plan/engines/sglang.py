@@ -269,7 +269,7 @@ class SgLang:
         meeting = f"{head.fabric}:{knobs.port('master')}"
         return [[*argv, "--nnodes", str(ranks), "--node-rank", str(node.place), "--dist-init-addr", meeting]]
 
-    def environment(self, recipe: Recipe) -> dict[str, str]:
+    def environment(self, recipe: Recipe, knobs: Knobs) -> dict[str, str]:
         """`/health` answers at once. By default it waits for a token, behind the batch that runs: the door would take a
         long prompt for a dead engine (upstream's `health_generate`).
         """

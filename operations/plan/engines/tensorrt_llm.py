@@ -193,7 +193,7 @@ class TensorRtLlm:
             argv += ["--extra_llm_api_options", f"{environment.MOUNT}/{OPTIONS}"]
         return [["ln", "-sfn", model_path(recipe), name], argv]
 
-    def environment(self, recipe: Recipe) -> dict[str, str]:
+    def environment(self, recipe: Recipe, knobs: Knobs) -> dict[str, str]:
         """Nothing of its own."""
         return {}
 

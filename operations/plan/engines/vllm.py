@@ -220,9 +220,13 @@ class Vllm:
             [*self._serve(recipe, knobs, head, ranks), "--distributed-executor-backend", "ray"],
         ]
 
-    def environment(self, recipe: Recipe) -> dict[str, str]:
-        """No telemetry; on unified memory segments that can grow keep 6 GiB more free."""
+    def environment(self, recipe: Recipe, knobs: Knobs) -> dict[str, str]:
+        """No telemetry; on unified memory segments that can grow keep 6 GiB more free. A host that `media_domains` names
+        sends nobody elsewhere: vLLM would follow it into the node's own network.
+        """
         quiet = {"VLLM_NO_USAGE_STATS": "1"}
+        if knobs.media_domains:
+            quiet["VLLM_MEDIA_URL_ALLOW_REDIRECTS"] = "0"
         # A KV connector registers its memory, which such segments can move: vLLM 0.22 and newer refuse the two.
         connects = any(recipe.flag(name) is not None for name in ("kv-transfer-config", "kv-offloading-size"))
         grows = recipe.needs.gpu and not connects

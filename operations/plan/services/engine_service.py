@@ -79,7 +79,7 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
     """`topology`: what its container is said to be in, where that is not the model's own."""
     recipe, knobs, nodes = model.recipe, model.knobs, model.nodes
     runs, leader, is_cluster = ENGINES[recipe.engine], model.leader, knobs.topology == "cluster"
-    env = environment.common_environment() | runs.environment(recipe)
+    env = environment.common_environment() | runs.environment(recipe, knobs)
     env |= kept.MOVED if recipe.needs.gpu else {}
     if is_cluster:
         env |= runs.rank_environment(node) | environment.rank_environment(nccl.seen_by(recipe, knobs, node), nodes)

@@ -19,19 +19,8 @@ _CALLBACKS = ("last_resort", "unavailable", "door")
 MODULES = (
     *("application", "attempts", "avoided", "balanced", "chats", "comes_back", "door", "door_answers", "door_body"),
     *("door_bounds", "door_counts", "door_keys", "door_limits", "door_log", "door_repeats", "door_size", "door_usage"),
-    *(
-        "engines",
-        "events",
-        "forms",
-        "last_resort",
-        "links",
-        "loading",
-        "models",
-        "passthrough",
-        "plain",
-        "protocols",
-        "pulse",
-    ),
+    *("engines", "events", "forms", "last_resort", "links", "loading", "media", "models", "passthrough", "pictures"),
+    *("plain", "protocols", "pulse"),
     *("resume", "serve", "shapes", "shared", "standby", "streaming", "suspects", "unavailable"),
 )
 #: Settings of the router that follow from the engines.

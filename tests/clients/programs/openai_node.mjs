@@ -1,6 +1,6 @@
 // The package `openai`.
 import OpenAI from "openai";
-import { ANSWER, attempt, CALL, KEY, left, MODEL, PNG, SCHEMA, SEEN, SILENT, unless, URL_OF, VECTOR, write } from "./trying.mjs";
+import { ANSWER, attempt, CALL, KEY, LATE, left, MODEL, PNG, SCHEMA, SEEN, SILENT, unless, URL_OF, VECTOR, write } from "./trying.mjs";
 
 const client = new OpenAI({ baseURL: `${URL_OF}/v1`, apiKey: KEY, maxRetries: 0 });
 const ask = (content, more = {}) => ({ model: MODEL, messages: [{ role: "user", content }], ...more });
@@ -44,5 +44,6 @@ await attempt("responses", async () => {
   for await (const event of await client.responses.create({ model: MODEL, input: SILENT, stream: true })) {
     if (event.type === "response.output_text.delta") streamed += event.delta;
   }
-  return said || unless(streamed, ANSWER);
+  const late = await client.responses.stream({ model: MODEL, input: LATE }).finalResponse();
+  return said || unless(streamed, ANSWER) || unless(late.output_text, ANSWER);
 });

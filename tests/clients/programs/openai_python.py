@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import openai
 import trying
-from trying import ANSWER, CALL, DATA_URL, MODEL, SCHEMA, SEEN, SILENT, VECTOR, attempt, unless
+from trying import ANSWER, CALL, DATA_URL, LATE, MODEL, SCHEMA, SEEN, SILENT, VECTOR, attempt, unless
 
 client = openai.OpenAI(base_url=f"{trying.URL}/v1", api_key=trying.KEY, max_retries=0)
 hi = [{"role": "user", "content": "Hi"}]
@@ -39,15 +39,17 @@ def stream() -> str:
 
 def silence() -> str:
     patient = client.with_options(timeout=trying.PATIENCE_S)
-    asked = [{"role": "user", "content": SILENT}]
-    pieces = patient.chat.completions.create(model=MODEL, messages=asked, stream=True)
+    messages = [{"role": "user", "content": SILENT}]
+    pieces = patient.chat.completions.create(model=MODEL, messages=messages, stream=True)
     said = unless("".join(chunk.choices[0].delta.content or "" for chunk in pieces), ANSWER)
     if said:
         return said
-    with patient.responses.stream(model=MODEL, input=SILENT) as events:
-        for _ in events:
-            pass
-        return unless(events.get_final_response().output_text, ANSWER)
+    for asked in (SILENT, LATE):
+        with patient.responses.stream(model=MODEL, input=asked) as events:
+            for _ in events:
+                pass
+            said = said or unless(events.get_final_response().output_text, ANSWER)
+    return said
 
 
 def picture() -> str:

@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 
 export const { DOOR: URL_OF, DOOR_KEY: KEY, ENGINE } = process.env;
 export const MODEL = "double", ANSWER = "The answer is 42.", VECTOR = [0.5, -0.25, 0.125, 1.0];
-export const SILENT = "SILENT 9";
+export const SILENT = "SILENT 9", LATE = "LATE 9";
 // A picture, and what the engine says of it.
 export const PNG =
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";

@@ -12,8 +12,8 @@ from pathlib import Path
 
 URL, KEY, ENGINE = os.environ["DOOR"], os.environ["DOOR_KEY"], os.environ["ENGINE"]
 MODEL, ANSWER, VECTOR = "double", "The answer is 42.", [0.5, -0.25, 0.125, 1.0]
-#: Seconds of silence that a client bears here, and that an engine keeps: more than that.
-PATIENCE_S, SILENT = 5.0, "SILENT 9"
+#: Seconds of silence that a client bears here, and that an engine keeps: more than that, in its answer and before it.
+PATIENCE_S, SILENT, LATE = 5.0, "SILENT 9", "LATE 9"
 #: Seconds until an engine has to know that its client has gone.
 GONE_S = 10
 #: A picture.
