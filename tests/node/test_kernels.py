@@ -300,7 +300,7 @@ def test_processors_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 IMAGE = {"Config": {"Env": ["A=1"]}, "RootFS": {"Layers": ["sha256:1"]}, "Architecture": "arm64"}
 
 
-def start(home: Path, name: str = "tandem/engine:1", restarts: int = 0) -> str:
+def start(home: Path, name: str = "tandem/engine:1", restarts: int = 0, kind: str = "cpu") -> str:
     """What made_for.py says, as ready.sh runs it; Docker is a double that has one image."""
     if not (folder := home / "engine").exists():
         folder.mkdir()
@@ -311,7 +311,7 @@ def start(home: Path, name: str = "tandem/engine:1", restarts: int = 0) -> str:
         docker = home / "docker"
         docker.write_text(f"#!/bin/sh\n[ \"$3\" != gone ] || exit 1\ncat <<'E'\n{json.dumps([IMAGE])}\nE\n")
         docker.chmod(0o755)
-    argv = [sys.executable, "-B", str(folder / "made_for.py"), PLACE, name, "cpu", str(restarts)]
+    argv = [sys.executable, "-B", str(folder / "made_for.py"), PLACE, name, kind, str(restarts)]
     env = {**os.environ, "PATH": f"{home}:{os.environ['PATH']}"}
     return subprocess.run(argv, env=env, check=True, capture_output=True, text=True).stderr
 
@@ -338,6 +338,16 @@ def test_a_start_notes_for_what_it_compiles_and_never_ends_by_it(tmp_path: Path)
     (cache / PLACE).symlink_to("/")
     assert "nobody knows what its kernels were compiled for" in start(tmp_path, "gone")
     assert not (cache / PLACE).is_symlink(), "it would be mounted"
+
+
+def test_a_start_whose_driver_does_not_tell_the_gpu_looks_at_the_image_all_the_same(tmp_path: Path) -> None:
+    assert start(tmp_path) == ""
+    landed, docker, place = tmp_path / "engine/compiled.py", tmp_path / "docker", tmp_path / "cache" / PLACE
+    landed.write_text(landed.read_text().replace("driver/nvidia", "driver/of nobody"))
+    place.mkdir()
+    assert start(tmp_path, kind="gpu") == "" and place.exists()
+    docker.write_text(docker.read_text().replace("A=1", "A=2"))
+    assert "this is another image" in start(tmp_path, kind="gpu") and not place.exists()
 
 
 @pytest.mark.parametrize("restarts", [2, 3, 4])

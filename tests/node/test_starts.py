@@ -255,14 +255,14 @@ def test_status_tells_a_start_that_goes_on(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "engine").mkdir()
     (tmp_path / "engine/starts.json").write_text(json.dumps({"marks": MARKS}))
     # By the wall clock it has begun in another year: somebody has set that.
-    begun = {"unit": "tandem-engine", "spec": "s", "invocation": "i", "when": 7.0, "since": time.monotonic() - 30}
+    begun = {"unit": "tandem-engine", "spec": "s", "invocation": "i", "when": 7e9, "since": time.monotonic() - 30}
     (tmp_path / "engine.start.json").write_text(json.dumps(begun))
     monkeypatch.setattr(node_starts, "RUN", tmp_path)
     monkeypatch.setattr(node_starts, "folder_of", lambda unit: f"{tmp_path}/{unit.removeprefix('tandem-')}")
     monkeypatch.setattr(phases, "journal", lambda _invocation: [(time.monotonic() - 10, "Starting to load model x")])
     monkeypatch.setattr(phases, "kept", lambda: [start()])
     assert node_starts.main()["under_way"]["tandem-engine"].startswith(
-        "starts since 30 s: the weights are loaded, since"
+        "starts since 30 s: the weights are loaded, since 10 s"
     )
     assert node_starts.main(["tandem-engine-other"]) == {"starts": [], "under_way": {}}
     (tmp_path / "engine.start.json").write_text("{")
@@ -513,7 +513,7 @@ def test_the_engine_s_own_way_is_no_loader_to_blame(tmp_path: Path) -> None:
         assert on_node(tmp_path, "ended").wait(30) == 0
     # Nor where an error has its name, as that of any class of it has, or a file can't be read.
     log(tmp_path, f"{starts.LOADS_BY} engine, its own way", GPU[2][1], "OSError: engine: Input/output error")
-    mark(tmp_path)
+    mark(tmp_path, ago=5)
     assert on_node(tmp_path, "ended").wait(30) == 0
     assert [each["blamed"] for each in phases.kept(tmp_path / "starts.json")] == ["", "", ""]
     # A line of the engine's log is not everybody's to read.
