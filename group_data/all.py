@@ -123,7 +123,8 @@ proxy_bind = "loopback"
 # How an engine reads the weights of its model (docs/starts.md). A recipe that says it by flags has the last word.
 #   engine           its own way: on a GB10 it reads mapped pages, slowly
 #   auto             on one node the first of instanttensor and fastsafetensors that the image has, and that nobody
-#                    has seen to fail with this model and release; engine where a start fails in it, and in a cluster
+#                    has seen to fail with this model and release; engine where a start fails in it, in a cluster, and
+#                    where the recipe does not say weights_gib of each of its models
 #   fastsafetensors  vLLM: read as fast as the disk, file by file; the image must have it
 #   instanttensor    vLLM 0.19 or newer: the same, past the page cache; the image must have it
 #   runai_streamer   vLLM: the same, by threads; the image must have it

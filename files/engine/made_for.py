@@ -1,23 +1,27 @@
 """Whether what the engine has compiled before is for this image and processor: `made_for.py PLACE IMAGE gpu|cpu N`.
 
 Asked by ready.sh right before a start, when nothing uses PLACE (TAG/KEY, see compiled.py). A driver may be another
-since a boot, an image since a deploy. What was compiled for another goes, and the engine compiles anew. Byte code goes
-where it may be what ends the starts: this is restart N in a row. It never ends a start.
+since a boot, an image since a deploy. What was compiled for another goes, and the engine compiles anew. This is restart
+N in a row: what may end the starts goes too, which is byte code, and what a power cut has cut off. It never ends a
+start.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import compiled
 from content_id import content_id
 
-#: From the second restart in a row on the start before did not come to serve: the canary sets the count back.
-RESTARTS = 2
+#: From the second restart in a row on the start before did not come to serve: the canary sets the count back. Byte code
+#: is made in a minute and goes at once, kernels one restart later.
+RESTARTS, KERNELS = 2, 3
 
 
 def main(place: str, image: str, kind: str, restarts: str) -> str:
@@ -26,12 +30,11 @@ def main(place: str, image: str, kind: str, restarts: str) -> str:
     inspect = ["docker", "image", "inspect", image]
     try:
         compiled.unlink_link(here)
-        said = drop_byte_code(here, int(restarts))
+        said = "; ".join(filter(None, (drop_byte_code(here, int(restarts)), drop_cut_off(here, int(restarts)))))
         told = subprocess.run(inspect, capture_output=True, text=True, timeout=60, check=True)
         content = content_id(json.loads(told.stdout)[0])
         processor = compiled.processor(gpu=kind == "gpu")
-        anew = compiled.begin(here, {"content": content, "processor": processor}) if processor else ""
-        return anew or said
+        return compiled.begin(here, {"content": content, "processor": processor}) or said
     except (OSError, ValueError, LookupError, subprocess.SubprocessError) as error:
         return f"nobody knows what its kernels were compiled for: {error}"
 
@@ -44,6 +47,38 @@ def drop_byte_code(here: Path, restarts: int) -> str:
         return ""
     shutil.rmtree(kept, ignore_errors=True)
     return f"kept byte code goes: {'the disk is nearly full' if is_full else f'restart {restarts} in a row'}"
+
+
+def drop_cut_off(here: Path, restarts: int) -> str:
+    """A power cut leaves files under their names without all of their content, and each start ends at such a one. Where
+    no start has served with any of them, all go: nobody knows how long they have to be. Says what went, or nothing.
+    """
+    if restarts < KERNELS or not here.is_dir():
+        return ""
+    listed = compiled.files(here)
+    if listed is None:
+        compiled.drop(here)
+        return f"kernels are compiled anew: restart {restarts} in a row, and no start has served with them"
+    caches = {name.partition("/")[0] for name in listed}
+    cut = set[str]()
+    for name, size in _sizes(here):
+        # What was written since the list was made is known to be cut off where it is empty.
+        is_cut = size != listed[name]["size"] if name in listed else not (size or name.endswith(".lock"))
+        if is_cut and name.partition("/")[0] in caches:
+            # Its entry goes with it: what an engine finds half of, it may take for whole.
+            cut.add("/".join(name.split("/")[:2]))
+    for each in cut:
+        aside = here / each
+        shutil.rmtree(aside) if aside.is_dir() else aside.unlink()
+    return f"kernels that were cut off are compiled anew: {', '.join(sorted(cut))}" if cut else ""
+
+
+def _sizes(here: Path) -> Iterator[tuple[str, int]]:
+    """Files below a folder, by names, with their bytes. No link of the engine's is followed: it leads to the node's."""
+    for folder, _, names in os.walk(here):
+        for file in (Path(folder) / name for name in names):
+            if file.is_file() and not file.is_symlink():
+                yield str(file.relative_to(here)), file.stat().st_size
 
 
 if __name__ == "__main__":

@@ -30,8 +30,10 @@ RUN = Path("/run/tandem")
 VMSTAT = Path("/proc/vmstat")
 #: Between two looks, and how many are kept: a load takes less.
 LOOK_S, KEPT_LOOKS = 1.0, 7200
-#: How loader.py calls the engine's own way.
-OWN = "engine"
+#: How loader.py begins its line, which quotes the error of a start before, and calls the engine's own way.
+LOADS_BY, OWN = "tandem: the weights are loaded by", "engine"
+#: A load that takes so many times the longest one of the same plan, and so many seconds at least, hangs.
+HANGS, HANGS_S = 3, 600.0
 #: A line in which something says that it has failed; what a logger itself calls less; and what tells nothing.
 _FAULT = re.compile(r"\b(?:[A-Z]\w*)?(?:Error|Exception)\b|Segfault|SIGSEGV|SIGBUS")
 _MILD, _ELSEWHERE = re.compile(r"\b(?:DEBUG|INFO|WARNING)\b"), re.compile(r"See root cause above|\braise \w+\($")
@@ -63,6 +65,7 @@ def beside(wanted: StartSpec) -> None:
         "recipe": wanted["recipe"],
         "invocation": os.environ.get("INVOCATION_ID", ""),
         "when": time.time(),
+        "since": time.monotonic(),
     }
     mark = _mark(wanted)
     # This program may itself have been started anew in the midst of a start.
@@ -70,34 +73,34 @@ def beside(wanted: StartSpec) -> None:
     mark.parent.mkdir(parents=True, exist_ok=True)
     mark.write_text(json.dumps(begun))
     # A rank may wait for days: what it has read then is no part of a load.
-    counted = deque([(time.time(), paged_in_mib())], KEPT_LOOKS)
+    counted = deque([(time.monotonic(), paged_in_mib())], KEPT_LOOKS)
     # Of a cluster the head may still answer for the start before, until the ranks have met anew.
     while not (answers(wanted["url"]) and has_met(wanted, begun)):
         time.sleep(LOOK_S)
-        counted.append((time.time(), paged_in_mib()))
+        counted.append((time.monotonic(), paged_in_mib()))
     try:
-        record(wanted, begun, time.time(), counted)
-    except OSError as error:
-        # A full disk is no reason to look again each second.
-        print(f"tandem: this start is not kept: {error}", file=sys.stderr, flush=True)
+        record(wanted, begun, counted)
+    except Exception as error:
+        # A full disk is no reason to look again each second, nor is anything else: run.sh would start this again.
+        print(f"tandem: this start is not kept: {error!r}", file=sys.stderr, flush=True)
     mark.unlink(missing_ok=True)
 
 
 def ended(wanted: StartSpec) -> None:
     """A start that still goes on when its unit has ended did not come to serve."""
     mark = _mark(wanted)
-    begun = _begun(mark)
-    # One that was asked to stop in its load is none that failed, and none that served.
-    if begun and not is_asked(wanted["unit"]):
-        record(wanted, begun, time.time(), [], is_over=True)
-    mark.unlink(missing_ok=True)
+    try:
+        if begun := _begun(mark):
+            record(wanted, begun, [], is_over=True, was_asked=is_asked(wanted["unit"]))
+    finally:
+        mark.unlink(missing_ok=True)
 
 
 def failed(wanted: StartSpec) -> str:
     """Why this plan takes its engine's own way to load: what was held against a loader in a start of the same plan. It
     is held no more where the engine's own way has ended in its load since, or a loader has served.
     """
-    for start in reversed(_of_this_plan(wanted)):
+    for start in reversed(_of_plan(wanted["unit"], wanted["spec"])):
         by_loader = start["loader"] not in ("", OWN)
         if (start["ended"] == "weights" and start["loader"] == OWN) or (by_loader and not start["ended"]):
             return ""
@@ -108,11 +111,24 @@ def failed(wanted: StartSpec) -> str:
 
 
 def record(
-    wanted: StartSpec, begun: Began, until: float, counted: Collection[tuple[float, int]], *, is_over: bool = False
+    wanted: StartSpec,
+    begun: Began,
+    counted: Collection[tuple[float, int]],
+    *,
+    is_over: bool = False,
+    was_asked: bool = False,
 ) -> None:
-    """Keep a start, as its log has it; `is_over`: it has ended, and never served."""
-    lines = phases.journal(begun["invocation"])
-    seen, why = phases.read(lines, wanted["marks"], begun["when"], until), _why(lines)
+    """Keep a start, as its log has it. `is_over`: it has ended, and never served. `was_asked`: somebody has stopped it.
+    Then it is none that failed, and is left out, unless its loader hung.
+    """
+    until, lines = time.monotonic(), phases.journal(begun["invocation"])
+    seen, why = phases.read(lines, wanted["marks"], begun["since"], until), _why(lines)
+    hung = hangs(begun, seen) if is_over else ""
+    if was_asked and not hung:
+        return
+    by = (blamed(seen, lines, wanted["faults"]) or again(begun, seen, why)) if is_over else ""
+    if hung and not by:
+        by, why = hung, f"not loaded after {seen['phases']['weights'] / 60:.0f} minutes; its last word: {why}"
     phases.keep(
         {
             "unit": begun["unit"],
@@ -125,14 +141,14 @@ def record(
             "loader": seen["loader"],
             "ended": seen["now"] if is_over else "",
             "why": why if is_over else "",
-            "blamed": (blamed(seen, lines, wanted["faults"]) or again(wanted, seen, why)) if is_over else "",
+            "blamed": by,
         }
     )
 
 
 def has_met(wanted: StartSpec, begun: Began) -> bool:
     """Whether this start has come to its engine's own program."""
-    seen = phases.read(phases.journal(begun["invocation"]), wanted["marks"], begun["when"], time.time())
+    seen = phases.read(phases.journal(begun["invocation"]), wanted["marks"], begun["since"], time.monotonic())
     return seen["now"] not in ("container", phases.WAITS)
 
 
@@ -142,10 +158,11 @@ def blamed(seen: Phases, lines: list[tuple[float, str]], faults: dict[str, str])
     What ends there otherwise is not the loader's: a GPU that another program fills ends a load as well.
     """
     loader = seen["loader"]
-    if not loader:
+    if loader in ("", OWN):
         return ""
     words = re.compile(faults.get(loader) or re.escape(loader))
-    behind = [line for when, line in lines if when >= seen["since"] and not _MILD.search(line)]
+    said = _of_engine(lines)
+    behind = [line for when, line in said if when >= seen["since"] and not _MILD.search(line)]
     failing = [line for line in behind if _FAULT.search(line)]
     # Its name stands in the arguments that the engine repeats: only an error's own line, or a frame of it, counts.
     named = any(words.search(line) for line in (*failing, *(line for line in behind if 'File "' in line)))
@@ -153,19 +170,27 @@ def blamed(seen: Phases, lines: list[tuple[float, str]], faults: dict[str, str])
     return loader if named or (unread and seen["now"] == "weights") else ""
 
 
-def again(wanted: StartSpec, seen: Phases, why: str) -> str:
+def again(begun: Began, seen: Phases, why: str) -> str:
     """The chosen loader, where a second start of the plan in a row ends in its load, whatever is said of it; else
     nothing. A kernel that kills for memory leaves no word. An error that names missing memory is no such end.
     """
-    before = _of_this_plan(wanted)[-1:]
+    before = _of_plan(begun["unit"], begun["spec"])[-1:]
     ends = [(each["ended"], each["loader"], each["why"]) for each in before] + [(seen["now"], seen["loader"], why)]
     told = {(loader if ended == "weights" and not _NO_MEMORY.search(said) else "") for ended, loader, said in ends}
     return told.pop() if len(ends) == 2 and len(told) == 1 and OWN not in told else ""
 
 
-def _of_this_plan(wanted: StartSpec) -> list[Start]:
-    """Its starts that are kept, the oldest first."""
-    return [each for each in phases.kept() if (each["unit"], each["spec"]) == (wanted["unit"], wanted["spec"])]
+def hangs(begun: Began, seen: Phases) -> str:
+    """The chosen loader, where the load goes on for longer than any load of this plan by far; else nothing."""
+    served = phases.served(phases.kept(), begun["unit"], begun["spec"])
+    most = max([HANGS_S, *(HANGS * each["phases"].get("weights", 0.0) for each in served)])
+    is_late = seen["now"] == "weights" and seen["phases"].get("weights", 0.0) > most
+    return seen["loader"] if is_late and seen["loader"] != OWN else ""
+
+
+def _of_plan(unit: str, spec: str) -> list[Start]:
+    """Its starts that are kept, the oldest first. A drop-in may start another plan's engine than `starts.json` says."""
+    return [each for each in phases.kept() if (each["unit"], each["spec"]) == (unit, spec)]
 
 
 def read_mib(seen: Phases, counted: Collection[tuple[float, int]]) -> float:
@@ -192,9 +217,15 @@ def is_asked(unit: str) -> bool:
 
 
 def _why(lines: list[tuple[float, str]]) -> str:
-    telling = [line for _, line in lines if _FAULT.search(line) and not (_MILD.search(line) or _ELSEWHERE.search(line))]
-    last = telling[-1] if telling else next((line for _, line in reversed(lines) if line.strip()), "no word in its log")
+    said = [line for _, line in _of_engine(lines) if line.strip()]
+    telling = [line for line in said if _FAULT.search(line) and not (_MILD.search(line) or _ELSEWHERE.search(line))]
+    last = (telling or said or ["no word in its log"])[-1]
     return last.strip()[:300]
+
+
+def _of_engine(lines: list[tuple[float, str]]) -> list[tuple[float, str]]:
+    """Without what loader.py has said: it repeats the error of a start before."""
+    return [each for each in lines if not each[1].startswith(LOADS_BY)]
 
 
 def _mark(wanted: StartSpec) -> Path:

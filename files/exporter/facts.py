@@ -152,7 +152,8 @@ def _starts(plans: list[PlanRow]) -> Iterator[Sample]:
             text = "How long the engine's last start took, without the wait for others."
             yield Sample("start_last_seconds", text, phases.loading_s(known[-1]["phases"]), labels)
             text = "How long the longest start took that is kept of this plan."
-            yield Sample("start_longest_seconds", text, max(phases.loading_s(each["phases"]) for each in known), labels)
+            for seconds in phases.longest(known).values():
+                yield Sample("start_longest_seconds", text, seconds, labels)
             if (rate := phases.rate(known[-1])) is not None:
                 text = "GiB a second at which the weights were loaded in the last start."
                 yield Sample("start_weights_gib_per_second", text, rate, labels)

@@ -22,9 +22,9 @@ class Mark(TypedDict):
 class Phases(TypedDict):
     """A start by its log so far (operations/node/unit/phases.py).
 
-    `phases`: seconds by name, in the order in which they came; `now`: the one it is in, `since` when (seconds since
-    1970); `spans`: [name, from, to]; `gib`: what the engine says of its weights, 0: nothing; `loader`: by what they are
-    loaded where Tandem has chosen that, or empty.
+    `phases`: seconds by name, in the order in which they came; `now`: the one it is in, `since` when (by the clock of
+    the lines); `spans`: [name, from, to]; `gib`: what the engine says of its weights, 0: nothing; `loader`: by what
+    they are loaded where Tandem has chosen that, or empty.
     """
 
     phases: dict[str, float]
@@ -79,13 +79,16 @@ class LoaderChoice(TypedDict):
 
 
 class Began(TypedDict):
-    """A start that goes on, as /run/tandem/UNIT.start.json has it."""
+    """A start that goes on, as /run/tandem/UNIT.start.json has it. `when` it began, in seconds since 1970; `since`: the
+    same by the clock that nobody can set (time.monotonic), as the journal's lines have it.
+    """
 
     unit: str
     spec: str
     recipe: str
     invocation: str
     when: float
+    since: float
 
 
 class StartsTold(TypedDict):

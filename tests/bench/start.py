@@ -146,7 +146,10 @@ def start(engine: list[str], model: Path, loader: str, flags: list[str], *, cold
 
 def _chooser(place: Path) -> list[str]:
     """The program that chooses, beside what it may choose for a recipe that says nothing of it."""
-    recipe = engines.recipe("dense-14b").model_copy(update={"flags": (), "engine_version": None})
+    recipe = engines.recipe("dense-14b")
+    # Memory is not asked for here, so its weights only have to be known.
+    model = recipe.model.model_copy(update={"weights_gib": 1.0})
+    recipe = recipe.model_copy(update={"flags": (), "engine_version": None, "model": model})
     runs, knobs = ENGINES["vllm"], engines.knobs(recipe=recipe.name, topology="solo", loader=loaders.AUTO)
     (place / "loader.py").write_text((FILES / "engine/loader.py").read_text())
     (place / "loader.json").write_text(json.dumps(loaders.choices(recipe, knobs, runs.LOADERS, runs.LOADS, math.inf)))

@@ -38,6 +38,7 @@ GRAPH, KERNEL = "vllm/torch_compile_cache/0a1b/rank_0_0/graph.py", "flashinfer/0
 def compile_at(cache: Path, place: str = PLACE, made: Made = MADE) -> Path:
     """What an engine leaves in a folder of its own, as ready.sh and the engine make it."""
     here = cache / place
+    compiled.begin(here, made)
     for name, content in {
         GRAPH: "graph",
         KERNEL: "kernel" * 50_000,
@@ -49,7 +50,6 @@ def compile_at(cache: Path, place: str = PLACE, made: Made = MADE) -> Path:
         (here / name).write_text(content)
     (here / KERNEL).chmod(0o755)
     os.utime(here / KERNEL, ns=(1, 1_700_000_000_123_456_789))
-    compiled.begin(here, made)
     return here
 
 
@@ -149,6 +149,7 @@ def test_what_a_node_has_compiled_itself_stays(source: Path, tmp_path: Path, mon
     own = tmp_path / "to" / PLACE / GRAPH
     own.parent.mkdir(parents=True)
     own.write_text("its own")
+    compiled.put(tmp_path / "to" / PLACE, MADE)
     assert take(source, tmp_path / "to", monkeypatch)["done"]
     assert own.read_text() == "its own" and names(tmp_path / "to" / PLACE) == {GRAPH, KERNEL}
 
@@ -178,6 +179,7 @@ def test_links_of_a_container_lead_nowhere(source: Path, tmp_path: Path, monkeyp
     # Nor is anything written through one.
     to = tmp_path / "to" / PLACE
     to.mkdir(parents=True)
+    compiled.put(to, MADE)
     (to / "vllm").symlink_to(secret)
     assert take(source, tmp_path / "to", monkeypatch)["done"]
     assert {each.name for each in secret.iterdir()} == {"shadow"}
@@ -194,6 +196,27 @@ def test_a_start_drops_what_was_compiled_for_another_processor_or_image(source: 
     assert "another image" in compiled.begin(place, {**newer, "content": "d" * 64}) and not place.exists()
 
 
+def test_a_start_drops_what_nobody_knows_for_what_it_was_compiled(source: Path) -> None:
+    """As Docker makes the folder where a start could note nothing, and the engine compiles into it."""
+    place = source / PLACE
+    for record in (None, "["):
+        compile_at(source)
+        note = source / f"{PLACE}.json"
+        note.unlink() if record is None else note.write_text(record)
+        assert "nobody knows for what they were compiled" in compiled.begin(place, MADE)
+        assert not place.exists() and compiled.read(place) == MADE
+
+
+def test_a_driver_that_does_not_tell_the_gpu_has_the_image_s_content_compared_all_the_same(source: Path) -> None:
+    place, unknown = source / PLACE, Made(content=MADE["content"], processor="")
+    assert compiled.begin(place, unknown) == "" and names(place) and compiled.read(place) == MADE
+    assert "another image" in compiled.begin(place, {**unknown, "content": "d" * 64}) and not place.exists()
+    # What is compiled meanwhile stays as long as nobody tells more, and goes for the first one who does.
+    compile_at(source, made=unknown)
+    assert compiled.begin(place, unknown) == "" and names(place)
+    assert "and it was an unknown one" in compiled.begin(place, MADE) and not place.exists()
+
+
 def test_another_plan_begins_with_kernels_that_say_all_by_their_names(source: Path) -> None:
     assert kept.begin_with(OTHER, MADE, ["flashinfer"])
     assert names(source / OTHER) == {KERNEL}
@@ -201,6 +224,28 @@ def test_another_plan_begins_with_kernels_that_say_all_by_their_names(source: Pa
     assert not compiled.is_proven(source / OTHER), "no start has served with them"
     assert not kept.begin_with(OTHER, MADE, ["flashinfer"]), "once"
     assert not kept.begin_with("aaaaaaaaaaaa/dddddddddddd", {**MADE, "content": "d" * 64}, ["flashinfer"])
+
+
+def test_another_plan_begins_with_nothing_that_a_power_cut_has_cut_off(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What no start has served with may be cut off, and is what was used last.
+    unproven = compile_at(source, "aaaaaaaaaaaa/dddddddddddd")
+    (unproven / "flashinfer/0.7.0/121a/other.so").write_text("")
+    os.utime(f"{unproven}.json", (2e9, 2e9))
+    # So may be what was compiled since the list was made, and a file of the list.
+    (source / PLACE / "flashinfer/0.7.0/121a/newer.so").write_text("")
+    (source / PLACE / "flashinfer/0.7.0/121a/whole.so").write_text("whole")
+    kept.keep({PLACE: PATHS})
+    (source / PLACE / KERNEL).write_text("")
+    (source / PLACE / "flashinfer/0.7.0/121a/since.so").write_text("")
+    synced: list[bool] = []
+    monkeypatch.setattr(os, "sync", lambda: synced.append((source / OTHER).exists()))
+    assert kept.begin_with(OTHER, MADE, ["flashinfer"])
+    assert {Path(name).name for name in names(source / OTHER)} == {"newer.so", "whole.so"}
+    assert synced == [False], "a name on the disk before its content is cut off by the next power cut"
+    shutil.rmtree(source / PLACE)
+    assert not kept.begin_with("aaaaaaaaaaaa/eeeeeeeeeeee", MADE, ["flashinfer"]), "nothing proven is left"
 
 
 def test_the_oldest_go_when_there_are_too_many_and_never_the_plans(source: Path, tmp_path: Path) -> None:
@@ -252,47 +297,102 @@ def test_processors_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert compiled.processor(gpu=False) != wide
 
 
-def test_a_start_notes_for_what_it_compiles_and_never_ends_by_it(
-    tmp_path: Path,
-) -> None:
-    """As ready.sh runs it; Docker is a double that has one image."""
-    folder, cache = tmp_path / "engine", tmp_path / "cache"
-    folder.mkdir()
-    for name in ("kernels/compiled.py", "image/content_id.py"):
-        shutil.copy(NODE / name, folder)
-    shutil.copy(FILES / "engine/made_for.py", folder)
-    landed = folder / "compiled.py"
-    landed.write_text(landed.read_text().replace("/var/lib/tandem/cache", str(cache)))
-    docker = tmp_path / "docker"
-    image = {"Config": {"Env": ["A=1"]}, "RootFS": {"Layers": ["sha256:1"]}, "Architecture": "arm64"}
-    docker.write_text(f"#!/bin/sh\n[ \"$3\" != gone ] || exit 1\ncat <<'E'\n{json.dumps([image])}\nE\n")
-    docker.chmod(0o755)
+IMAGE = {"Config": {"Env": ["A=1"]}, "RootFS": {"Layers": ["sha256:1"]}, "Architecture": "arm64"}
 
-    def start(name: str, restarts: int = 0) -> str:
-        argv = [sys.executable, "-B", str(folder / "made_for.py"), PLACE, name, "cpu", str(restarts)]
-        env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-        return subprocess.run(argv, env=env, check=True, capture_output=True, text=True).stderr
 
-    assert start("tandem/engine:1") == ""
-    made = {"content": content_id(image), "processor": compiled.processor(gpu=False)}
+def start(home: Path, name: str = "tandem/engine:1", restarts: int = 0, kind: str = "cpu") -> str:
+    """What made_for.py says, as ready.sh runs it; Docker is a double that has one image."""
+    if not (folder := home / "engine").exists():
+        folder.mkdir()
+        for file in (NODE / "kernels/compiled.py", NODE / "image/content_id.py", FILES / "engine/made_for.py"):
+            shutil.copy(file, folder)
+        landed = folder / "compiled.py"
+        landed.write_text(landed.read_text().replace("/var/lib/tandem/cache", f"{home}/cache"))
+        docker = home / "docker"
+        docker.write_text(f"#!/bin/sh\n[ \"$3\" != gone ] || exit 1\ncat <<'E'\n{json.dumps([IMAGE])}\nE\n")
+        docker.chmod(0o755)
+    argv = [sys.executable, "-B", str(folder / "made_for.py"), PLACE, name, kind, str(restarts)]
+    env = {**os.environ, "PATH": f"{home}:{os.environ['PATH']}"}
+    return subprocess.run(argv, env=env, check=True, capture_output=True, text=True).stderr
+
+
+def test_a_start_notes_for_what_it_compiles_and_never_ends_by_it(tmp_path: Path) -> None:
+    cache, landed, docker = tmp_path / "cache", tmp_path / "engine/compiled.py", tmp_path / "docker"
+    assert start(tmp_path) == ""
+    made = {"content": content_id(IMAGE), "processor": compiled.processor(gpu=False)}
     assert compiled.read(cache / PLACE) == made
     (cache / PLACE / "triton").mkdir(parents=True)
-    assert start("tandem/engine:1") == "" and (cache / PLACE).exists()
+    assert start(tmp_path) == "" and (cache / PLACE).exists()
     # Byte code goes where a start did not serve with it, or where the disk would cut it off.
     code = cache / PLACE / "pycache/engine.pyc"
     for words, restarts, least in (("", 1, ""), ("restart 2 in a row", 2, ""), ("nearly full", 0, "1 << 60")):
         code.parent.mkdir(exist_ok=True)
         code.touch()
         landed.write_text(landed.read_text().replace("2 << 30", least or "2 << 30"))
-        said = start("tandem/engine:1", restarts)
+        said = start(tmp_path, restarts=restarts)
         assert code.exists() is not bool(words) and (words in said if words else not said)
     assert (cache / PLACE / "triton").exists()
     docker.write_text(docker.read_text().replace("A=1", "A=2"))
-    assert "tandem: kernels are compiled anew: this is another image" in start("tandem/engine:1")
+    assert "tandem: kernels are compiled anew: this is another image" in start(tmp_path)
     assert not (cache / PLACE).exists()
     (cache / PLACE).symlink_to("/")
-    assert "nobody knows what its kernels were compiled for" in start("gone")
+    assert "nobody knows what its kernels were compiled for" in start(tmp_path, "gone")
     assert not (cache / PLACE).is_symlink(), "it would be mounted"
+
+
+def test_a_start_whose_driver_does_not_tell_the_gpu_looks_at_the_image_all_the_same(tmp_path: Path) -> None:
+    assert start(tmp_path) == ""
+    landed, docker, place = tmp_path / "engine/compiled.py", tmp_path / "docker", tmp_path / "cache" / PLACE
+    landed.write_text(landed.read_text().replace("driver/nvidia", "driver/of nobody"))
+    place.mkdir()
+    assert start(tmp_path, kind="gpu") == "" and place.exists()
+    docker.write_text(docker.read_text().replace("A=1", "A=2"))
+    assert "this is another image" in start(tmp_path, kind="gpu") and not place.exists()
+
+
+@pytest.mark.parametrize("restarts", [2, 3, 4])
+def test_kernels_that_a_power_cut_has_cut_off_go_after_some_starts_in_a_row(
+    source: Path, tmp_path: Path, restarts: int
+) -> None:
+    assert start(tmp_path) == ""
+    cache = tmp_path / "cache"
+    compile_at(cache, made=compiled.read(cache / PLACE) or MADE)
+    whole, secret = "flashinfer/0.6.0/121a/norm.so", tmp_path / "etc"
+    for name in (whole, "triton/0a/x.cubin", "flashinfer/whole.json"):
+        (cache / PLACE / name).parent.mkdir(parents=True, exist_ok=True)
+        (cache / PLACE / name).write_text("whole")
+    (cache / PLACE / "vllm/torch_compile_cache/__init__.py").touch()
+    listed = [*PATHS, "triton"]
+    compiled.put_files(cache / PLACE, kept._listed(cache / PLACE, listed, {}))
+    before = names(cache / PLACE)
+    assert start(tmp_path, restarts=restarts) == "" and names(cache / PLACE) == before, "what is proven and whole stays"
+    # Half of one, all of another, and one that was compiled since; a link leads to what is the node's.
+    (cache / PLACE / KERNEL).write_text("half")
+    for name in ("flashinfer/whole.json", "triton/0b/y.cubin", "huggingface/login"):
+        (cache / PLACE / name).parent.mkdir(exist_ok=True)
+        (cache / PLACE / name).write_text("")
+    secret.mkdir()
+    (secret / "empty").touch()
+    (cache / PLACE / "triton/link").symlink_to(secret)
+    said = start(tmp_path, restarts=restarts)
+    if restarts < 3:
+        assert not said and names(cache / PLACE) > before
+        return
+    assert "were cut off are compiled anew: flashinfer/0.7.0, flashinfer/whole.json, triton/0b" in said
+    gone = {each for each in before if each.startswith(("flashinfer/0.7.0", "flashinfer/whole"))}
+    assert names(cache / PLACE) == {*before, "huggingface/login"} - gone and whole in before - gone
+    assert (secret / "empty").exists() and compiled.is_proven(cache / PLACE)
+
+
+@pytest.mark.parametrize("restarts", [2, 3])
+def test_kernels_with_which_no_start_has_served_go_after_some_starts_in_a_row(tmp_path: Path, restarts: int) -> None:
+    assert start(tmp_path) == ""
+    place = tmp_path / "cache" / PLACE
+    made = compiled.read(place)
+    compile_at(tmp_path / "cache", made=made or MADE)
+    said = start(tmp_path, restarts=restarts)
+    assert place.exists() is (restarts < 3) and ("no start has served with them" in said) is (restarts >= 3)
+    assert compiled.read(place) == made, "the start that follows compiles for the same"
 
 
 class SilentSource:
@@ -328,15 +428,18 @@ def test_nothing_is_put_beside_what_was_compiled_for_something_else(
     here = compile_at(tmp_path / "to", made=older)
     before = names(here)
     told = take(source, tmp_path / "to", monkeypatch)
-    assert told["error"] == "what lies here was compiled for something else: the next start clears it"
-    assert compiled.read(here) == older and names(here) == before
+    said = "what lies here was compiled for something else, or nobody knows: the next start clears it"
+    assert told["error"] == said and compiled.read(here) == older and names(here) == before
+    # Nor beside what nobody knows of.
+    (here.parent / f"{here.name}.json").unlink()
+    monkeypatch.setattr(compiled, "CACHE", source)
+    assert take(source, tmp_path / "to", monkeypatch)["error"] == said and names(here) == before
     # A link of before is no folder: nothing is written where it leads.
     shutil.rmtree(here)
     (tmp_path / "etc").mkdir()
     here.symlink_to(tmp_path / "etc")
     monkeypatch.setattr(compiled, "CACHE", source)
     assert compiled.places(here.parent) == []
-    (here.parent / f"{here.name}.json").unlink()
     assert take(source, tmp_path / "to", monkeypatch)["done"]
     assert not here.is_symlink() and names(here) == {GRAPH, KERNEL} and not list((tmp_path / "etc").iterdir())
 
@@ -397,7 +500,8 @@ def test_kernels_of_another_plan_that_cannot_be_had_are_left(
     with socket.socket(socket.AF_UNIX) as server, monkeypatch.context() as patch:
         patch.chdir(source / PLACE / "flashinfer")
         server.bind("s")
-        real = kept._names
-        patch.setattr(kept, "_names", lambda place, path: [*real(place, path), f"{path}/vanished"])
+        listed = kept.offered(PLACE, MADE)
+        vanished = {"flashinfer/vanished": listed[KERNEL]}
+        patch.setattr(kept, "offered", lambda *_: {**listed, **vanished})
         assert kept.begin_with(OTHER, MADE, ["flashinfer"])
     assert names(source / OTHER) == {KERNEL} and compiled.read(source / OTHER) == MADE

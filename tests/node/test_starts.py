@@ -49,8 +49,14 @@ GPU = (
 )
 
 
+def logged(file: Path) -> list[tuple[float, str]]:
+    """A log that a journal has kept. Its times are those of the wall clock, which stood still for none of them."""
+    text = file.read_text().replace("__REALTIME_TIMESTAMP", "__MONOTONIC_TIMESTAMP")
+    return phases.lines_of(text.splitlines())
+
+
 def test_a_real_log_of_vllm_on_the_cpu_is_read() -> None:
-    lines = phases.lines_of(REAL.read_text().splitlines())
+    lines = logged(REAL)
     began, until = lines[0][0], lines[-1][0]
     found = phases.read(lines, MARKS, began, until)
     assert list(found["phases"]) == ["container", "imports", "weights", "warm-up", "server"]
@@ -60,7 +66,7 @@ def test_a_real_log_of_vllm_on_the_cpu_is_read() -> None:
 
 
 def test_a_progress_bar_is_a_line_although_the_journal_has_it_as_bytes() -> None:
-    said = [line for _, line in phases.lines_of(REAL.read_text().splitlines())]
+    said = [line for _, line in logged(REAL)]
     assert any(line.startswith("Loading safetensors checkpoint shards: 100%") for line in said)
 
 
@@ -68,7 +74,7 @@ def on_h100(name: str = "") -> list[tuple[float, str]]:
     """vLLM 0.24.0's own log of a start on an H100, 20.7 GiB of random weights, with its V2 model runner. Where Tandem
     had not chosen the loader, its line is added.
     """
-    return phases.lines_of((STARTS / f"vllm-0.24.0-h100{name}.jsonl").read_text().splitlines())
+    return logged(STARTS / f"vllm-0.24.0-h100{name}.jsonl")
 
 
 def test_a_real_log_of_vllm_on_a_gpu_is_read() -> None:
@@ -173,10 +179,57 @@ def test_a_broken_file_of_starts_is_none(tmp_path: Path, text: str) -> None:
     assert phases.kept(tmp_path / "starts.json") == []
 
 
-def test_an_entry_that_somebody_has_broken_is_left_out(tmp_path: Path) -> None:
-    bad = [{**start(), "phases": {"weights": "x"}}, {**start(), "phases": None}, start(took=7)]
-    (tmp_path / "starts.json").write_text(json.dumps(bad))
-    assert phases.longest(phases.kept(tmp_path / "starts.json")) == {"s": 7}
+@pytest.mark.parametrize(
+    "bad",
+    [
+        1,
+        None,
+        [],
+        *({**start(), name: value} for name, value in (
+            ("phases", {"weights": "x"}), ("phases", {"weights": float("inf")}), ("phases", None), ("phases", []),
+            ("when", "x"), ("when", 1e30), ("when", float("nan")), ("gib", None),
+            ("spec", []), ("unit", {}), ("why", 3), ("loader", None),
+        )),
+    ],
+)  # fmt: skip
+def test_an_entry_that_somebody_has_broken_is_left_out_and_no_other(tmp_path: Path, bad: Any) -> None:
+    place = tmp_path / "starts.json"
+    place.write_text(json.dumps([start(took=5), bad, start(took=7)]))
+    assert [each["phases"]["weights"] for each in phases.kept(place)] == [5, 7]
+    phases.keep(start(took=9), place)
+    assert phases.longest(phases.kept(place)) == {"s": 9}
+
+
+def test_a_time_that_no_start_takes_is_not_the_longest(tmp_path: Path) -> None:
+    """As a clock that was set has measured it."""
+    place = tmp_path / "starts.json"
+    phases.keep(start(took=86_409), place)
+    for took in range(60, 70):
+        phases.keep(start(took=took), place)
+    assert phases.longest(phases.kept(place)) == {"s": 69}
+    assert [each["phases"]["weights"] for each in phases.kept(place)] == list(range(62, 70)), "nor is it kept for that"
+
+
+@pytest.mark.parametrize(
+    ("engine", "line"),
+    [
+        ("vllm", "Model loading took 1.2.3 GiB memory and 4 seconds"),
+        ("vllm", "Dynamo bytecode transform time: 1..2 s"),
+        ("sglang", "Load weight end. elapsed=1 s, mem usage=. GB."),
+        ("tensorrt-llm", "Use 6.3.2 GB for model weights."),
+    ],
+)
+def test_a_number_that_is_none_ends_nobody_who_reads_the_log(engine: str, line: str) -> None:
+    log = ((1.0, GPU[0][1]), (2.0, line))
+    found = phases.read(log, starts.told(ENGINES[engine].STARTS), 0, 9)
+    assert found["gib"] == 0 and sum(found["phases"].values()) == 9
+
+
+@pytest.mark.parametrize("message", [["a", "b"], [300], 5, {"a": 1}, None, True, [None]])
+def test_what_a_journal_does_not_have_as_a_rule_ends_nobody_who_reads_it(message: Any) -> None:
+    entries = [{"__MONOTONIC_TIMESTAMP": "1000000", "MESSAGE": each} for each in (message, "a line")]
+    lines = phases.lines_of([*map(json.dumps, entries), "[]", "{", '{"__MONOTONIC_TIMESTAMP": []}'])
+    assert lines[-1] == (1.0, "a line") and len(lines) <= 2
 
 
 def test_a_start_that_never_served_says_nothing_of_how_long_one_takes() -> None:
@@ -201,14 +254,15 @@ def test_what_is_left_is_told_by_the_last_start_of_the_same_plan() -> None:
 def test_status_tells_a_start_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "engine").mkdir()
     (tmp_path / "engine/starts.json").write_text(json.dumps({"marks": MARKS}))
-    begun = {"unit": "tandem-engine", "spec": "s", "recipe": "r", "invocation": "i", "when": time.time() - 30}
+    # By the wall clock it has begun in another year: somebody has set that.
+    begun = {"unit": "tandem-engine", "spec": "s", "invocation": "i", "when": 7e9, "since": time.monotonic() - 30}
     (tmp_path / "engine.start.json").write_text(json.dumps(begun))
     monkeypatch.setattr(node_starts, "RUN", tmp_path)
     monkeypatch.setattr(node_starts, "folder_of", lambda unit: f"{tmp_path}/{unit.removeprefix('tandem-')}")
-    monkeypatch.setattr(phases, "journal", lambda _invocation: [(time.time() - 10, "Starting to load model x")])
+    monkeypatch.setattr(phases, "journal", lambda _invocation: [(time.monotonic() - 10, "Starting to load model x")])
     monkeypatch.setattr(phases, "kept", lambda: [start()])
     assert node_starts.main()["under_way"]["tandem-engine"].startswith(
-        "starts since 30 s: the weights are loaded, since"
+        "starts since 30 s: the weights are loaded, since 10 s"
     )
     assert node_starts.main(["tandem-engine-other"]) == {"starts": [], "under_way": {}}
     (tmp_path / "engine.start.json").write_text("{")
@@ -336,10 +390,20 @@ def on_node(home: Path, *argv: str) -> subprocess.Popen[str]:
     return subprocess.Popen(argv, env=env, text=True, stdout=subprocess.PIPE)
 
 
-def log(home: Path, *lines: str) -> None:
-    now = time.time()
-    said = [json.dumps({"__REALTIME_TIMESTAMP": str(round(now * 1e6)), "MESSAGE": line}) for line in lines]
-    (home / "journal").write_text("\n".join(said))
+def log(home: Path, *lines: str, ago: float = 0.0, wall: float = 0.0) -> None:
+    """What the journal has of it, `ago` seconds old; `wall`: by which the clock was wrong then."""
+    times = {
+        "__REALTIME_TIMESTAMP": str(round((time.time() - ago + wall) * 1e6)),
+        "__MONOTONIC_TIMESTAMP": str(round((time.monotonic() - ago) * 1e6)),
+    }
+    (home / "journal").write_text("\n".join(json.dumps({**times, "MESSAGE": line}) for line in lines))
+
+
+def mark(home: Path, *, spec: str = "s", ago: float = 0.0, wall: float = 0.0) -> None:
+    """A start that goes on, as `beside` notes it."""
+    begun = {"unit": "tandem-engine", "spec": spec, "recipe": "r", "invocation": "journal"}
+    times = {"when": time.time() - ago + wall, "since": time.monotonic() - ago}
+    (home / "run/engine.start.json").write_text(json.dumps({**begun, **times}))
 
 
 def test_the_program_on_the_node_keeps_a_start_that_came_to_serve(tmp_path: Path) -> None:
@@ -360,9 +424,7 @@ def test_the_program_on_the_node_keeps_a_start_that_came_to_serve(tmp_path: Path
 @pytest.mark.parametrize("asked", [False, True], ids=["ended by itself", "asked to stop"])
 def test_a_start_that_ends_before_it_serves_is_kept_unless_it_was_asked_to(tmp_path: Path, asked: bool) -> None:
     told(tmp_path, faults=FAULTS)
-    (tmp_path / "run/engine.start.json").write_text(
-        json.dumps({"unit": "tandem-engine", "spec": "s", "recipe": "r", "invocation": "journal", "when": time.time()})
-    )
+    mark(tmp_path)
     if asked:
         (tmp_path / "asked").touch()
     log(tmp_path, GPU[0][1], f"{starts.LOADS_BY} fastsafetensors 0.1", GPU[2][1], "ImportError: no fastsafetensors.x")
@@ -390,9 +452,10 @@ def test_a_second_end_in_a_row_that_nobody_explains_is_the_loader_s(
 ) -> None:
     told(tmp_path, faults=FAULTS)
     log(tmp_path, GPU[0][1], f"{starts.LOADS_BY} fastsafetensors 0.1", GPU[2][1], last)
-    mark = {"unit": "tandem-engine", "spec": "s", "recipe": "r", "invocation": "journal", "when": time.time()}
+    # The cluster's programs see it, and the drop-in starts an engine of another spec (files/fallback/alone.conf.j2).
+    told(tmp_path, faults=FAULTS, spec="of the cluster")
     for number in range(2):
-        (tmp_path / "run/engine.start.json").write_text(json.dumps(mark))
+        mark(tmp_path)
         assert on_node(tmp_path, "ended").wait(30) == 0
         kept = phases.kept(tmp_path / "starts.json")
         assert [each["blamed"] for each in kept] == is_blamed[: number + 1]
@@ -445,10 +508,76 @@ def test_a_loader_is_tried_again_where_the_engine_s_own_way_has_failed_too(
 def test_the_engine_s_own_way_is_no_loader_to_blame(tmp_path: Path) -> None:
     told(tmp_path, faults=FAULTS)
     log(tmp_path, GPU[0][1], f"{starts.LOADS_BY} engine, its own way", GPU[2][1], "Loading: 40%")
-    mark = {"unit": "tandem-engine", "spec": "s", "recipe": "r", "invocation": "journal", "when": time.time()}
     for _ in range(2):
-        (tmp_path / "run/engine.start.json").write_text(json.dumps(mark))
+        mark(tmp_path)
         assert on_node(tmp_path, "ended").wait(30) == 0
-    assert [each["blamed"] for each in phases.kept(tmp_path / "starts.json")] == ["", ""]
+    # Nor where an error has its name, as that of any class of it has, or a file can't be read.
+    log(tmp_path, f"{starts.LOADS_BY} engine, its own way", GPU[2][1], "OSError: engine: Input/output error")
+    mark(tmp_path, ago=5)
+    assert on_node(tmp_path, "ended").wait(30) == 0
+    assert [each["blamed"] for each in phases.kept(tmp_path / "starts.json")] == ["", "", ""]
     # A line of the engine's log is not everybody's to read.
     assert (tmp_path / "starts.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_error_that_is_quoted_from_a_start_before_is_no_new_one() -> None:
+    """The line by which the engine's own way is taken names the loader, and why it failed."""
+    program, old = shipped(), "fastsafetensors failed on 2026-11-27 10:00: OSError: Input/output error"
+    assert program.LOADS_BY == starts.LOADS_BY
+    quoted = f"{starts.LOADS_BY} engine, its own way: {old}"
+    found, lines = seen("Loading safetensors checkpoint shards: 40%", quoted)
+    assert program._why(lines) == "Loading safetensors checkpoint shards: 40%"
+    assert program.blamed(found, lines, FAULTS) == "", "nor where a loader was chosen all the same"
+    assert program._why([(1.0, quoted)]) == "no word in its log"
+
+
+@pytest.mark.parametrize("asked", [False, True], ids=["the canary kills it", "it is stopped"])
+@pytest.mark.parametrize(
+    ("ago", "usual", "loader", "is_blamed"),
+    [
+        (700, 0, "fastsafetensors", True),
+        (500, 0, "fastsafetensors", False),
+        # This plan's loads take long.
+        (700, 240, "fastsafetensors", False),
+        (800, 240, "fastsafetensors", True),
+        (9000, 0, "engine", False),
+    ],
+)
+def test_a_loader_that_hangs_is_to_blame_whoever_ends_the_start(
+    tmp_path: Path, ago: float, usual: float, loader: str, is_blamed: bool, asked: bool
+) -> None:
+    told(tmp_path, faults=FAULTS)
+    phases.keep(start(took=usual), tmp_path / "starts.json")
+    log(tmp_path, GPU[0][1], f"{starts.LOADS_BY} {loader} 0.1", GPU[2][1], "Loading: 40%", ago=ago)
+    mark(tmp_path, ago=ago + 5)
+    if asked:
+        (tmp_path / "asked").touch()
+    assert on_node(tmp_path, "ended").wait(30) == 0
+    _, *last = phases.kept(tmp_path / "starts.json")
+    assert bool(last) is (is_blamed or not asked)
+    why = f"not loaded after {ago / 60:.0f} minutes; its last word: Loading: 40%" if is_blamed else "Loading: 40%"
+    assert all((each["blamed"], each["why"]) == (loader if is_blamed else "", why) for each in last)
+    said = on_node(tmp_path, "failed").communicate(timeout=30)[0]
+    assert said.endswith(why) is is_blamed
+
+
+def test_a_clock_that_is_set_within_a_start_lengthens_no_phase(tmp_path: Path) -> None:
+    told(tmp_path)
+    # It was a day late when the start began.
+    log(tmp_path, GPU[0][1], GPU[2][1], ago=20, wall=-86_400)
+    mark(tmp_path, ago=30, wall=-86_400)
+    assert on_node(tmp_path, "ended").wait(30) == 0
+    (kept,) = phases.kept(tmp_path / "starts.json")
+    assert 30 <= sum(kept["phases"].values()) < 90 and kept["phases"]["container"] == pytest.approx(10, abs=0.1)
+
+
+def test_an_error_in_keeping_a_start_does_not_have_it_seen_again_and_again(tmp_path: Path) -> None:
+    with serving(LoadedDouble) as url:
+        told(tmp_path, url=f"{url}/")
+        log(tmp_path, GPU[0][1])
+        # A disk that is full is an OSError, and this is none.
+        program = tmp_path / "engine/starts.py"
+        program.write_text(program.read_text().replace("phases.keep(\n", 'wanted["nobody has it"](\n'))
+        running = on_node(tmp_path, "beside")
+        assert running.wait(30) == 0, "run.sh would start it again each second"
+    assert not (tmp_path / "run/engine.start.json").exists()

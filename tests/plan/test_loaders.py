@@ -179,7 +179,6 @@ def test_a_start_may_take_twice_what_the_longest_of_the_last_ones_took() -> None
     # It is longer than the recipe's where starts have taken longer, and two minutes at least.
     assert starts.patience_s(4, ["s"], [{"s": 600.0}]) == 1200
     assert starts.patience_s(4, ["s"], [{"s": 9.0}]) == 240
-    assert starts.patience_s(4, ["s"], [{"s": 86_409.0}]) == 240
 
 
 @pytest.mark.parametrize(
@@ -191,3 +190,26 @@ def test_auto_leaves_out_what_has_no_room_beside_the_weights(free: float, names:
     assert recipe.weights_gib and 57 < recipe.weights_gib < 64
     told = loaders.choices(recipe, found.knobs, VLLM.LOADERS, VLLM.LOADS, free)
     assert [each["name"] for each in told] == names
+
+
+@pytest.mark.parametrize("unknown", ["model", "draft"])
+def test_auto_leaves_out_what_wants_room_where_nobody_says_what_the_weights_take(unknown: str) -> None:
+    found = wanted(knob_data(**SOLO, loader="auto")).first
+
+    def taken(**gib: float | None) -> list[str]:
+        model, draft = (
+            found.recipe.model.model_copy(update={"weights_gib": gib.get(each, 10.0)}) for each in ("model", "draft")
+        )
+        recipe = found.recipe.model_copy(update={"model": model, "further_models": (draft,)})
+        return [each["name"] for each in loaders.choices(recipe, found.knobs, VLLM.LOADERS, VLLM.LOADS, 90)]
+
+    assert taken() == ["instanttensor", "fastsafetensors"]
+    assert taken(**{unknown: None}) == []
+
+
+def test_who_serves_alone_for_a_cluster_takes_the_engine_s_own_way() -> None:
+    of = planned(2, recipe="gpt-oss-120b-mxfp4", topology="cluster", executor="mp", fallback="solo", loader="auto")
+    lying = {file.path: file.content for each in of.serving for file in each.services["tandem-fallback"].files}
+    assert "/etc/tandem/fallback/start.sh" in lying and "/etc/tandem/fallback/loader.json" not in lying
+    assert "loader.py" not in lying["/etc/tandem/fallback/start.sh"]
+    assert "starts.py failed" not in lying["/etc/tandem/fallback/run.sh"]

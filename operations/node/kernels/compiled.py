@@ -69,17 +69,30 @@ def unlink_link(place: Path) -> None:
 
 
 def begin(place: Path, made: Made) -> str:
-    """Before a start: what was compiled for something else goes. Says so, or nothing. Raises OSError."""
-    before, is_here, said = read(place), place.exists(), ""
-    if is_here and before and before != made:
-        what = "processor" if before["processor"] != made["processor"] else "content"
-        new = f"{made['processor']}, and it was {before['processor']}" if what == "processor" else "another image"
-        said = f"kernels are compiled anew: this is {new}"
+    """Before a start: what was compiled for something else goes, or for nobody knows what. Says so, or nothing. Where
+    the driver does not tell the processor, only the image's content is compared. Raises OSError.
+    """
+    before, is_here = read(place), place.exists()
+    if is_here and before and not made["processor"] and before["content"] == made["content"]:
+        made = before
+    said = _unlike(before, made) if is_here else ""
     if said or not is_here:
         # A removal that was broken off leaves a list without its files.
         drop(place)
     put(place, made)
     return said
+
+
+def _unlike(before: Made | None, made: Made) -> str:
+    """Why kernels of before are of no use; empty: they are of use."""
+    if before == made:
+        return ""
+    why = "nobody knows for what they were compiled"
+    if before and before["content"] != made["content"]:
+        why = "this is another image"
+    elif before:
+        why = f"this is {made['processor']}, and it was {before['processor'] or 'an unknown one'}"
+    return f"kernels are compiled anew: {why}"
 
 
 def put(place: Path, made: Made) -> None:

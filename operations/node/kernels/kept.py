@@ -50,24 +50,30 @@ def keep(paths: Mapping[str, Sequence[str]], bound: bool = True) -> list[str]:
 
 
 def begin_with(place: str, made: Made, paths: Sequence[str]) -> bool:
-    """A plan without kernels begins with another plan's: the one started last here for the same image and processor.
-    Only entries whose names say all that they depend on are copied. Returns whether there were any.
+    """A plan without kernels begins with another plan's: the one started last here for the same image and processor,
+    of those with which a start has served. Only entries whose names say all that they depend on are copied, as they are
+    listed. Returns whether there were any.
     """
     here = compiled.CACHE / place
-    alike = [each for each in compiled.places(here.parent) if each != here and compiled.read(each) == made]
+    others = [each for each in compiled.places(here.parent) if each != here and compiled.is_proven(each)]
+    alike = [each for each in others if compiled.read(each) == made]
     if not alike or here.exists():
         return False
     source, part = max(alike, key=compiled.used), part_of(here)
+    listed = offered(f"{source.parent.name}/{source.name}", made)
+    found = {name: entry for name, entry in listed.items() if name.startswith(tuple(f"{path}/" for path in paths))}
     shutil.rmtree(part, ignore_errors=True)
     try:
-        fits(part, _size(source))
-        for name in (each for path in paths for each in _names(source, path)):
+        fits(part, sum(entry["size"] for entry in found.values()))
+        for name in found:
             (part / name).parent.mkdir(parents=True, exist_ok=True)
             # An engine that runs there takes its temporary files away.
             with suppress(FileNotFoundError):
                 shutil.copy2(source / name, part / name, follow_symlinks=False)
         if not part.exists():
             return False
+        # A name on the disk before its content would be a broken kernel after a power cut.
+        os.sync()
         compiled.begin(here, made)
         part.rename(here)
     except OSError:

@@ -25,14 +25,17 @@ OF_A_PLAN, IN_ALL = 8, 60
 JOURNAL_S = 30
 #: What an engine does not do in its load: it waits for other ranks, or for its turn.
 WAITS = "meeting"
-#: What an entry of the file has, or it is none.
-_WHOLE = {"unit", "spec", "recipe", "when", "phases", "gib", "read_gib", "loader", "ended", "why", "blamed"}
+#: Seconds that no start takes: such a one was measured by a clock that somebody has set.
+NO_START_S = 6 * 3600.0
+#: What an entry of the file has, or it is none: words, and numbers below a bound that any date stays below.
+_WORDS, _NUMBERS = ("unit", "spec", "recipe", "loader", "ended", "why", "blamed"), ("when", "gib", "read_gib")
+_BOUND = 1e11
 #: Characters of a line that are looked at.
 LINE = 2_000
 
 
 def read(lines: Iterable[tuple[float, str]], marks: Sequence[Mark], began: float, until: float) -> Phases:
-    """The phases of a start, from its lines with their times; all times are seconds since 1970.
+    """The phases of a start, from its lines with their times; all times are seconds by one clock.
 
     A line that matches a mark ends a phase and begins another. The time since the last such line belongs to the phase
     `was` of the mark, else to the one that ends. Some lines tell afterwards how long a phase took: the pattern's group
@@ -52,7 +55,7 @@ def read(lines: Iterable[tuple[float, str]], marks: Sequence[Mark], began: float
         if said is None:
             continue
         hit, mark = said
-        # A clock that was set back says nothing of what has passed.
+        # No line takes time back: the first ones may be older than the mark of the start.
         now, groups = min(max(when, cut), max(until, cut)), hit.groupdict()
         was = mark.get("was") or found["now"]
         took = min(float(groups["s"]), now - cut) if groups.get("s") else now - cut
@@ -74,7 +77,7 @@ def loading_s(phases: Mapping[str, float]) -> float:
 
 
 def journal(invocation: str) -> list[tuple[float, str]]:
-    """What a start has logged, with times; nothing where the journal has none of it."""
+    """What a start of this boot has logged, with times (time.monotonic); nothing where the journal has none of it."""
     argv = ["journalctl", f"_SYSTEMD_INVOCATION_ID={invocation}", "--no-pager", "--all", "--quiet", "--output=json"]
     argv.append("--output-fields=MESSAGE")
     try:
@@ -85,29 +88,30 @@ def journal(invocation: str) -> list[tuple[float, str]]:
 
 
 def lines_of(entries: Iterable[str]) -> list[tuple[float, str]]:
-    """Lines with times from the journal's JSON. A progress bar comes as bytes, and overwrites itself: its last word
-    counts, and its first one, which says when it began.
+    """Lines with times from the journal's JSON, by the clock that nobody can set. A progress bar comes as bytes, and
+    overwrites itself: its last word counts, and its first one, which says when it began.
     """
     found: list[tuple[float, str]] = []
     for entry in entries:
         try:
             said = json.loads(entry)
-            when, text = int(said["__REALTIME_TIMESTAMP"]) / 1e6, said.get("MESSAGE")
+            when, text = int(said["__MONOTONIC_TIMESTAMP"]) / 1e6, said.get("MESSAGE") or ""
+            words = bytes(text).decode(errors="replace") if isinstance(text, list) else str(text)
         except (ValueError, KeyError, TypeError):
             continue
-        if isinstance(text, list):
-            text = bytes(text).decode(errors="replace")
-        found += [(when, part) for part in (text or "").split("\r") if part.strip()]
+        found += [(when, part) for part in words.split("\r") if part.strip()]
     return found
 
 
 def kept(path: Path = KEPT) -> list[Start]:
-    """The starts that are kept, the oldest first; none where there is no file, or a broken one."""
+    """The starts that are kept, the oldest first; none where there is no file, or a broken one. An entry that somebody
+    has broken is left out by itself.
+    """
     try:
         found = json.loads(path.read_text())
-        return [each for each in found if each.keys() >= _WHOLE and _is_timed(each["phases"])]
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError):
         return []
+    return [each for each in found if _is_whole(each)] if isinstance(found, list) else []
 
 
 def keep(start: Start, path: Path = KEPT) -> None:
@@ -144,12 +148,20 @@ def bounded(starts: Sequence[Start]) -> list[Start]:
     return [each for each in left if id(each) not in gone]
 
 
-def _is_timed(passed: object) -> bool:
-    return isinstance(passed, dict) and all(isinstance(each, int | float) for each in passed.values())
+def _is_whole(entry: object) -> bool:
+    """Whether it has all that a start has, so that nobody who reads it has to look."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("phases"), dict):
+        return False
+    numbers = [*(entry.get(name) for name in _NUMBERS), *entry["phases"].values()]
+    # NaN and Infinity are numbers to Python's JSON.
+    is_timed = all(isinstance(each, int | float) and 0 <= each < _BOUND for each in numbers)
+    return is_timed and all(isinstance(entry.get(name), str) for name in _WORDS)
 
 
 def _took(start: Start) -> float:
-    return 0.0 if start["ended"] else loading_s(start["phases"])
+    """Seconds of a start that has come to serve; 0: it has not, or nobody knows."""
+    seconds = loading_s(start["phases"])
+    return 0.0 if start["ended"] or seconds >= NO_START_S else seconds
 
 
 def served(starts: Iterable[Start], unit: str, spec: str) -> list[Start]:
@@ -161,8 +173,8 @@ def longest(starts: Iterable[Start]) -> dict[str, float]:
     """spec -> seconds of the longest start that has come to serve."""
     found: dict[str, float] = {}
     for each in starts:
-        if not each["ended"]:
-            found[each["spec"]] = max(found.get(each["spec"], 0.0), loading_s(each["phases"]))
+        if seconds := _took(each):
+            found[each["spec"]] = max(found.get(each["spec"], 0.0), seconds)
     return found
 
 

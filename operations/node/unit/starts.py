@@ -44,10 +44,10 @@ def under_way(unit: str, starts: Sequence[Start] | None = None) -> str:
     try:
         begun: Began = json.loads(read(RUN / f"{unit.removeprefix('tandem-')}.start.json"))
         spec: StartSpec = json.loads(read(Path(folder_of(unit)) / "starts.json"))
-        lines, now = phases.journal(begun["invocation"]), time.time()
-        seen = phases.read(lines, spec["marks"], begun["when"], now)
+        lines, now = phases.journal(begun["invocation"]), time.monotonic()
+        seen = phases.read(lines, spec["marks"], begun["since"], now)
         before = phases.served(phases.kept() if starts is None else starts, unit, begun["spec"])
-        return sentence(seen, before, begun["when"], now)
+        return sentence(seen, before, begun["since"], now)
     except (ValueError, KeyError, TypeError):
         return ""
 

@@ -45,8 +45,7 @@ def lacking(seen: Seen, model: ServedModel, name: str) -> Lacking | None:
     others = (each.node.name for each in seen.plan.serving if each.node.name != name)
     source = next((each for each in others if has(seen.look(each), place, made)), "")
     tag, here = place.partition("/")[0], found["kernels"]["kept"]
-    alike = any(each.startswith(f"{tag}/") and known["made"] == made for each, known in here.items())
-    begins = alike and place not in here
+    begins = place not in here and any(each.startswith(f"{tag}/") and has(found, each, made) for each in here)
     return Lacking(place, made, source, begins) if source or begins else None
 
 

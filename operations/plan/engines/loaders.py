@@ -73,14 +73,16 @@ def choices(
     recipe: Recipe, knobs: Knobs, loaders: Mapping[str, Loader], words: Sequence[str], free_gib: float
 ) -> list[LoaderChoice]:
     """What `auto` may take for an engine, the first one that its image has; none: the engine's own way. `free_gib`:
-    what a start demands to find free, so that a loader has room beside the weights.
+    what a start demands to find free, so that a loader has room beside the weights. Where the recipe does not say those
+    of each of its models there is no room: a node without memory freezes.
 
     A cluster keeps that: all its ranks must load alike, and each would decide by itself; and both fast loaders were
     seen to go wrong over several nodes (eugr/spark-vllm-docker #29, #377). So does what is no plain safetensors.
     """
     if knobs.loader != AUTO or knobs.topology == "cluster" or not recipe.needs.gpu or says_its_own(recipe, words):
         return []
-    room = free_gib - (recipe.weights_gib or 0.0)
+    known = [each.weights_gib for each in recipe.models if each.weights_gib is not None]
+    room = free_gib - sum(known) if len(known) == len(recipe.models) else 0.0
     return [
         _choice(name, each, recipe)
         for name, each in loaders.items()

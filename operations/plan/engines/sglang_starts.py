@@ -9,7 +9,7 @@ from operations.plan.engines.starts import AUTOTUNER, Mark
 
 STARTS: tuple[Mark, ...] = (
     Mark(r"Load weight begin\.", then="weights"),
-    Mark(r"Load weight end\..*mem usage=(?P<gib>[\d.]+) GB", was="weights", then="warm-up"),
+    Mark(r"Load weight end\..*mem usage=(?P<gib>\d+(?:\.\d+)?) GB", was="weights", then="warm-up"),
     Mark(r"Load weight end\.", was="weights", then="warm-up"),
     Mark(r"Running FlashInfer autotune", then="autotune"),
     *AUTOTUNER,

@@ -18,8 +18,6 @@ RUNS, LOADS_BY = "tandem: the container runs", "tandem: the weights are loaded b
 FALLS_BACK = rf"^{LOADS_BY} engine, its own way: [\w-]+ failed on "
 #: Times the longest of the last starts that a deploy waits.
 TIMES = 2
-#: Seconds that no start takes: somebody has set the clock in its midst.
-NO_START_S = 6 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -65,5 +63,5 @@ def patience_s(load_minutes: float, specs: Sequence[str], longest: Sequence[Mapp
 
     `specs`: of the engine on each of its nodes; `longest`: what each of these nodes keeps, spec -> seconds.
     """
-    known = [of[spec] for spec, of in zip(specs, longest, strict=True) if of.get(spec, NO_START_S) < NO_START_S]
+    known = [of[spec] for spec, of in zip(specs, longest, strict=True) if spec in of]
     return max([TIMES * each for each in known] + [load_minutes * 60])

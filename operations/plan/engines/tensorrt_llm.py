@@ -125,7 +125,7 @@ class TensorRtLlm:
     #: Logs of 1.0 to 1.3 that others have published.
     STARTS: tuple[Mark, ...] = (
         Mark(
-            r"Use (?P<gib>[\d.]+) GB for model weights|Prefetching .* checkpoint files|Loading (?:\w+ )?weights",
+            r"Use (?P<gib>\d+(?:\.\d+)?) GB for model weights|Prefetching .* checkpoint files|Loading (?:\w+ )?weights",
             then="weights",
         ),
         Mark(r"Model init total -- [\d.]+s", was="weights", then="warm-up"),

@@ -12,8 +12,10 @@ from operations.plan.engines.starts import AUTOTUNER, Mark
 STARTS: tuple[Mark, ...] = (
     Mark(r"Starting to load model |Loading model from scratch|Loading drafter model", then="weights"),
     Mark(r"Loading weights took [\d.]+ seconds", was="weights", then="warm-up"),
-    Mark(r"Model loading took (?P<gib>[\d.]+) GiB (?:memory )?and [\d.]+ seconds", was="weights", then="warm-up"),
-    Mark(r"Dynamo bytecode transform time: (?P<s>[\d.]+) s", was="compile", then="compile"),
+    Mark(
+        r"Model loading took (?P<gib>\d+(?:\.\d+)?) GiB (?:memory )?and [\d.]+ seconds", was="weights", then="warm-up"
+    ),
+    Mark(r"Dynamo bytecode transform time: (?P<s>\d+(?:\.\d+)?) s", was="compile", then="compile"),
     Mark(r"Directly load(?:ing)? (?:AOT compilation|the compiled graph)", was="compile", then="compile"),
     Mark(r"torch\.compile (?:took|takes) [\d.]+ s", was="compile", then="warm-up"),
     *AUTOTUNER,

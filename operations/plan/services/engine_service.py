@@ -88,7 +88,8 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
             env |= environment.ray_environment(node, leader, knobs)
             env |= {"RAY_AUTH_TOKEN_PATH": f"{_SECRETS}/ray.token"} if model.name else {}
     room = demand.of(model).of(min(SPARK_GIB))
-    choices = loaders.choices(recipe, knobs, runs.LOADERS, runs.LOADS, room)
+    # Who serves alone for a cluster comes when a node is away: nothing is tried then.
+    choices = loaders.choices(recipe, knobs, runs.LOADERS, runs.LOADS, room) if folder == model.folder else []
     # The recipe has the last word on everything that it may say (OWNED_ENV is refused when it is read).
     env |= launched(recipe, node, nodes if is_cluster else [node]) | nccl.variables(recipe, knobs, node)
     hooks = {f"hook-{number}.sh": f"{text.rstrip()}\n" for number, text in enumerate(recipe.hooks, 1)}
