@@ -221,8 +221,8 @@ class Vllm:
         ]
 
     def environment(self, recipe: Recipe, knobs: Knobs) -> dict[str, str]:
-        """No telemetry; on unified memory segments that can grow keep 6 GiB more free. A host that `media_domains` names
-        sends nobody elsewhere: vLLM would follow it into the node's own network.
+        """No telemetry; on unified memory segments that can grow keep 6 GiB more free. Hosts that `media_domains` names
+        send nobody elsewhere: vLLM would follow them into the node's own network.
         """
         quiet = {"VLLM_NO_USAGE_STATS": "1"}
         if knobs.media_domains:
