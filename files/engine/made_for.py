@@ -22,6 +22,8 @@ from content_id import content_id
 #: From the second restart in a row on the start before did not come to serve: the canary sets the count back. Byte code
 #: is made in a minute and goes at once, kernels one restart later.
 RESTARTS, KERNELS = 2, 3
+#: Folders down to what is compiled by itself: `triton/HASH`, `vllm/torch_compile_cache/HASH`.
+DEPTH = 3
 
 
 def main(place: str, image: str, kind: str, restarts: str) -> str:
@@ -52,8 +54,10 @@ def drop_byte_code(here: Path, restarts: int) -> str:
 def drop_cut_off(here: Path, restarts: int) -> str:
     """A power cut leaves files under their names without all of their content, and each start ends at such a one. Where
     no start has served with any of them, all go: nobody knows how long they have to be. Says what went, or nothing.
+
+    It is done once in a row of restarts: what is compiled anew then is not to blame.
     """
-    if restarts < KERNELS or not here.is_dir():
+    if restarts != KERNELS or not here.is_dir():
         return ""
     listed = compiled.files(here)
     if listed is None:
@@ -62,14 +66,17 @@ def drop_cut_off(here: Path, restarts: int) -> str:
     caches = {name.partition("/")[0] for name in listed}
     cut = set[str]()
     for name, size in _sizes(here):
-        # What was written since the list was made is known to be cut off where it is empty.
-        is_cut = size != listed[name]["size"] if name in listed else not (size or name.endswith(".lock"))
+        # Longer is well: logs and indexes grow. What was written since the list was made is cut off where it is empty.
+        is_cut = size < listed[name]["size"] if name in listed else not (size or name.endswith(".lock"))
         if is_cut and name.partition("/")[0] in caches:
-            # Its entry goes with it: what an engine finds half of, it may take for whole.
-            cut.add("/".join(name.split("/")[:2]))
+            # Its folder goes with it: what an engine finds half of, it may take for whole.
+            folders = name.split("/")[:-1]
+            cut.add("/".join(folders[:DEPTH]) if len(folders) > 1 else name)
     for each in cut:
         aside = here / each
-        shutil.rmtree(aside) if aside.is_dir() else aside.unlink()
+        shutil.rmtree(aside, ignore_errors=True) if aside.is_dir() else aside.unlink(missing_ok=True)
+    if cut:
+        compiled.put_files(here, {name: listed[name] for name in listed if (here / name).exists()})
     return f"kernels that were cut off are compiled anew: {', '.join(sorted(cut))}" if cut else ""
 
 

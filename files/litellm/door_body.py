@@ -53,7 +53,7 @@ class Body(CustomLogger):
         if visit is not None:
             # LiteLLM has added words of its own to the body.
             length = sum(len(str(data[name])) for name in ("messages", "prompt", "input") if name in data)
-            visit.asked, visit.was_asked = _tokens(data, length, find(data)), True
+            visit.asked, visit.was_asked = _tokens(length, find(data)), True
         return data
 
 
@@ -76,10 +76,10 @@ def admit(asked: dict[str, Any], streams: bool, answers: int) -> Refused | str |
     return None
 
 
-def weigh(asked: dict[str, Any], body: bytes, found: Found) -> None:
-    """The question as it goes to an engine; `found`: what is to be read of it."""
+def weigh(length: int, found: Found, sound: int = 0) -> None:
+    """The question as it goes to an engine: bytes of its body, what is to be read of it, and bytes of its sound."""
     if (visit := visiting.get()) is not None:
-        visit.asked = _tokens(asked, len(body), found)
+        visit.asked = _tokens(length, found, sound)
 
 
 def has_asked() -> None:
@@ -100,12 +100,11 @@ def not_for_clients(asked: Any) -> str:
         return ""
     if word := goes_elsewhere(asked):
         return f"`{word}` in a request's body is not for keys of clients"
-    # A number of 0 asks for those of the question as well.
-    told = [asked.get(name) for name in ("logprobs", "top_logprobs")]
-    echoes = asked.get("echo") and any(each is not None and not isinstance(each, bool) for each in told)
-    if echoes or asked.get("prompt_logprobs") is not None:
+    # vLLM takes an echo of a chat for that by itself, and false for 0, which asks for those of the question as well.
+    told = [name for name in ("messages", "logprobs", "top_logprobs") if asked.get(name) is not None]
+    if asked.get("prompt_logprobs") is not None or (asked.get("echo") and told):
         why = "an engine can end for memory over all words of its vocabulary for each token of a question"
-        return f"`prompt_logprobs`, and `echo` with `logprobs`, are not for keys of clients: {why}"
+        return f"`prompt_logprobs`, and `echo` in a chat or with `logprobs`, are not for keys of clients: {why}"
     return ""
 
 
@@ -118,11 +117,10 @@ def _check(data: Any) -> None:
         raise HTTPException(404, "there is no such model here; `GET /v1/models` lists them")
 
 
-def _tokens(data: Any, length: int, found: Found) -> int:
+def _tokens(length: int, found: Found, sound: int = 0) -> int:
     """Tokens of a question, about. `length`: of its body in bytes, all of which an engine may read: tools, what they
     were told and have said, thoughts. Only pictures and sounds cost something else.
     """
-    # In a form (forms.py) a number stands for the bytes of a sound.
-    media = [sound] if isinstance(sound := data.get("file"), int) else [len(each.data) for each in found.media]
+    media = [sound] if sound else [len(each.data) for each in found.media]
     text = max(length - sum(media), 0) // CHARACTERS
     return max(text, found.numbers) + sum(MEDIA + each // BYTES for each in media)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
@@ -60,6 +61,8 @@ PICTURES, PIXELS = 100, 100_000_000
 #: Numbers that the door counts by, or an engine; and words of the vocabulary that it tells for each token.
 _NUMBERS = ("n", "best_of", "min_tokens", "max_output_tokens", *LIMITS)
 _TOLD, TOLD = ("logprobs", "top_logprobs", "n_probs"), 100
+#: What data are said to be. Engines write it before them: anything else in it would be read as data.
+_KIND = re.compile(r"(?:[\w.+-]+(?:/[\w.+-]+)?)?(?:; ?[\w-]+=[\w.+-]+)*(?:;base64)?", re.A | re.I)
 #: Hosts from which an engine may fetch pictures and sound.
 MEDIA_DOMAINS = frozenset(filter(None, os.environ.get("TANDEM_MEDIA_DOMAINS", "").split(",")))
 
@@ -136,6 +139,8 @@ def _media(found: Iterable[media.Medium]) -> str:
         if each.url and _host(each.url) not in MEDIA_DOMAINS:
             why = "send it as a data: URL; from this host it is not fetched (the owner's `media_domains`)"
             return f"`{each.name}`: {why}"
+        if not _KIND.fullmatch(each.kind):
+            return f"`{each.name}`: of what kind it is, is said as in image/png"
         pieces = each.data.split(",") if each.is_picture and each.data else []
         count += len(pieces)
         if count > PICTURES:

@@ -17,11 +17,13 @@ _READ = frozenset(
 )
 #: Fields of a part that say where something lies, or have it.
 _PLACES = ("url", "source", "image", "video", "audio", "input_audio", "file")
+#: Of these, those that are such a place as a text; in a part of another kind they are something else.
+_TEXTS = ("image", "video", "audio")
 #: Types of parts whose `url` is such a place. Elsewhere it is a text: of a citation, or a page that a tool has opened.
-_LIES = ("url", "image", "video", "audio", "input_image", "input_video", "input_audio")
+_LIES = ("image", "video", "audio", "input_image", "input_video", "input_audio")
 #: The type of a film that is a list of pictures.
 _FRAMES = "video/jpeg"
-#: A model's call of a tool: its `input` is what the tool was told.
+#: What a model has told a tool: Anthropic's calls, and OpenAI's.
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 _NUMBERS = {int, float, bool}
 #: Floats from here on may have been whole numbers.
@@ -31,12 +33,13 @@ _EXACT = 2.0**63
 @dataclass(frozen=True)
 class Medium:
     """A picture, a film or a sound. `name`: of the field that has it; `url`: where it lies, or `data`: base64, of a
-    film's pictures one behind the other with commas.
+    film's pictures one behind the other with commas; `kind`: what the data are said to be.
     """
 
     name: str
     url: str
     data: str
+    kind: str
     is_picture: bool
 
 
@@ -55,14 +58,16 @@ class Found:
 def find(asked: dict[str, Any]) -> Found:
     """All that stands in the fields that an engine reads."""
     found, values = Found(), 0
-    left = [said for name, said in asked.items() if name in _READ and isinstance(said, list | dict)]
+    # With each whether it may be a part that has media: what a tool was told is none.
+    left = [(said, True) for name, said in asked.items() if name in _READ and isinstance(said, list | dict)]
     parts, names = list[dict[str, Any]](), set[str]()
     while left:
-        value = left.pop()
+        value, may = left.pop()
         within: Any = value
         if isinstance(value, dict):
-            parts.append(value)
-            names.update(value)
+            if may:
+                parts.append(value)
+                names.update(value)
             within = value.values()
         # Types first: a list may be long, and most have nothing within.
         kinds = set(map(type, within))
@@ -74,31 +79,55 @@ def find(asked: dict[str, Any]) -> Found:
         values += len(value)
         if values > VALUES:
             return Found(is_too_much=True)
-        if isinstance(value, dict) and value.get("type") in _CALLS:
-            within = [said for name, said in value.items() if name != "input"]
-        if not kinds.isdisjoint((list, dict)):
-            left += [each for each in within if isinstance(each, list | dict)]
+        if kinds.isdisjoint((list, dict)):
+            continue
+        if isinstance(value, dict) and (told := _told(value)):
+            left += [(each, may and name != told) for name, each in value.items() if isinstance(each, list | dict)]
+        else:
+            left += [(each, may) for each in within if isinstance(each, list | dict)]
     places = [name for name in names if name in _PLACES or name.endswith("_url")]
     if places:
-        found.media = [each for part in parts for each in _media(part, places)]
+        read = set[int]()
+        found.media = [each for part in parts if id(part) not in read for each in _media(part, places, read)]
     return found
 
 
-def _media(part: dict[str, Any], places: list[str]) -> Iterator[Medium]:
+def _told(part: dict[str, Any]) -> str:
+    """The field in which a part says what a tool was told; empty: it is no call."""
+    if "arguments" in part:
+        return "arguments"
+    return "input" if part.get("type") in _CALLS else ""
+
+
+def _media(part: dict[str, Any], places: list[str], read: set[int]) -> Iterator[Medium]:
+    """Those of a part. What is read with it is no part of its own: it is noted in `read`."""
     kind = part.get("type")
     for name in places:
         said = part.get(name)
-        if said is None or (name == "url" and kind not in _LIES):
-            continue
         is_picture = "image" in name or (name in ("source", "url") and "image" in str(kind))
-        within = [said.get(each) for each in ("url", "data", "file_data")] if isinstance(said, dict) else [said]
-        for place, each in enumerate(within):
-            if not isinstance(each, str):
+        if isinstance(said, dict):
+            read.add(id(said))
+            if said.get("type") == "text":
                 continue
-            if each[:5].lower() == "data:":
-                head, _, data = each.partition(",")
-                yield Medium(name, "", data, is_picture or head[5:].partition(";")[0].lower() == _FRAMES)
-            elif place:
-                yield Medium(name, "", each, is_picture)
-            else:
-                yield Medium(name, each, "", is_picture)
+            declared = str(said.get("media_type") or said.get("format") or "")
+            for place in ("url", "data", "file_data"):
+                if isinstance(text := said.get(place), str):
+                    yield _medium(name, text, declared, is_picture, is_url=place == "url")
+        elif isinstance(said, str) and _is_place(name, kind):
+            yield _medium(name, said, "", is_picture, is_url=True)
+
+
+def _is_place(name: str, kind: Any) -> bool:
+    """Whether a text under this name says where something lies, in a part of this kind."""
+    if name == "url":
+        return kind in _LIES
+    if name in _TEXTS:
+        return kind is None or name in str(kind)
+    return name.endswith("_url")
+
+
+def _medium(name: str, text: str, kind: str, is_picture: bool, *, is_url: bool) -> Medium:
+    if text[:5].lower() == "data:":
+        kind, _, data = text[5:].partition(",")
+        return Medium(name, "", data, kind, is_picture or kind.partition(";")[0].lower() == _FRAMES)
+    return Medium(name, text, "", kind, is_picture) if is_url else Medium(name, "", text, kind, is_picture)

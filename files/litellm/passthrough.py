@@ -195,7 +195,7 @@ async def _question(path: str, said: dict[str, Any] | str | None, body: bytes, f
         question = Question(path, asked, body, form) if form else Question(path, asked)
     except (TypeError, ValueError):
         return odd("the body has lists and objects that are too deep in one another, or a text that is none")
-    weigh(asked, question.body, found)
+    weigh(len(question.body), found, int(asked["file"]) if form else 0)
     return question
 
 

@@ -14,6 +14,8 @@ from typing import Literal
 
 #: Blocks before a picture's first pixel. A photo has some twenty, one with large profiles a hundred.
 BLOCKS = 512
+#: Bytes between them that say nothing, and parts of a GIF's extensions: one has some hundred for a text of 60 kB.
+SKIPPED = 2_048
 #: Characters that are looked at in one step.
 _STEP = 1 << 20
 _ALPHABET = (string.ascii_letters + string.digits + "+/").encode()
@@ -88,16 +90,17 @@ def _png(its: _Bytes) -> int:
 
 
 def _jpeg(its: _Bytes) -> int:
-    at, most = 2, 0
+    at, most, skipped = 2, 0, 0
     for _ in range(BLOCKS):
-        mark, marker = its.at(at, 2)
-        if mark != 0xFF:
-            raise _Odd
+        # Readers skip what is no marker, and bytes that fill.
+        while (found := its.at(at, 2))[0] != 0xFF or found[1] == 0xFF:
+            at, skipped = at + 1, skipped + 1
+            if skipped > SKIPPED:
+                raise _Odd
+        marker = found[1]
         if marker == 0xDA:
             return most
-        if marker == 0xFF:
-            at += 1
-        elif marker in _BARE:
+        if marker in _BARE:
             at += 2
         elif marker in _FRAMES or marker in _SKIPPED:
             if marker in _FRAMES:
@@ -111,7 +114,7 @@ def _jpeg(its: _Bytes) -> int:
 def _gif(its: _Bytes) -> int:
     width, height, flags = its.number(6, 2, "little"), its.number(8, 2, "little"), its.number(10, 1)
     at, is_within = 13 + (3 << (flags % 8 + 1) if flags & 0x80 else 0), False
-    for _ in range(BLOCKS):
+    for _ in range(SKIPPED):
         length = its.number(at, 1)
         if is_within:
             # The parts of an extension: each says its length, and the last one has none.

@@ -157,8 +157,9 @@ class Answer:
         body.pop("echo", None)
         had = self.text_before + self.thoughts - self.thoughts_lost
         for limit in LIMITS:
-            if body.get(limit):
-                body[limit] -= had
+            # Below 0 it is none to llama.cpp.
+            if (body.get(limit) or 0) > 0:
+                body[limit] = max(body[limit] - had, 0)
         if body.get("min_tokens"):
             body["min_tokens"] = max(body["min_tokens"] - had, 0)
         return body
@@ -193,4 +194,4 @@ def _waits(chunk: dict[str, Any]) -> bool:
 
 def used_up(body: dict[str, Any]) -> bool:
     """Whether the client has all the tokens that it wanted: only the word that it is the end has not come."""
-    return any(isinstance(body.get(limit), int) and body[limit] <= 0 for limit in LIMITS)
+    return any(body.get(limit) == 0 for limit in LIMITS)

@@ -206,13 +206,15 @@ class Stream:
     def _look(self, after_s: float) -> None:
         self._timer = asyncio.get_running_loop().call_later(min(max(after_s, 0.01), ALIVE_S), self._say_so)
 
+    async def _say(self) -> None:
+        await self._pass_on((self.is_answered and self.reader.begin()) or self.reader.sign, True)
+
     def _say_so(self) -> None:
         """Where nothing has come for so long; an engine that has not begun may refuse yet, with a status. Who waits for
         its turn may wait for others' whole answers.
         """
         if time.monotonic() - self._said >= ALIVE_S:
             if self.is_answered or suspects.waits():
-                said = (self.is_answered and self.reader.begin()) or self.reader.sign
-                self._saying = asyncio.ensure_future(self._pass_on(said, True))
+                self._saying = asyncio.ensure_future(self._say())
             self._said = time.monotonic()
         self._look(self._said + ALIVE_S - time.monotonic())

@@ -96,7 +96,15 @@ def test_what_would_cost_an_engine_s_server_seconds_is_refused(asked: dict[str, 
         # What a tool was told, a page that it has opened, and what an answer is taken from, are no pictures.
         {"messages": [{"content": [{"type": "tool_use", "name": "fetch", "input": {"url": "http://10.0.0.1/"}}]}]},
         {"input": [{"type": "web_search_call", "action": {"type": "open_page", "url": "http://10.0.0.1/"}}]},
+        {"input": [{"type": "web_search_call", "action": {"sources": [{"type": "url", "url": "http://10.0.0.1/"}]}}]},
         {"input": [{"content": [{"annotations": [{"type": "url_citation", "url": "http://10.0.0.1/"}]}]}]},
+        {"messages": [{"content": [{"type": "search_result", "source": "https://10.0.0.1/", "content": []}]}]},
+        {"messages": [{"tool_calls": [{"function": {"arguments": {"file": "main.py", "image_url": "a.png"}}}]}]},
+        {"documents": [{"title": "a", "text": "b", "source": "wiki/page", "file": "a.md"}]},
+        {"messages": [{"content": [{"type": "document", "source": {"type": "text", "data": "a text"}}]}]},
+        {"messages": [{"content": [{"type": "file", "file": {"file_data": "data:application/pdf;base64,AA"}}]}]},
+        {"messages": [{"content": [{"type": "input_audio", "input_audio": {"data": "AA", "format": "wav"}}]}]},
+        picture(f"data:image/png;charset=utf-8;base64,{PNG}"),
         {"messages": [{"role": "user", "content": [{"type": "text", "text": "http://10.0.0.1"}]}]},
     ],
     ids=lambda value: str(value)[:40],
@@ -190,8 +198,12 @@ def test_how_many_words_are_told_for_each_token_is_bounded(name: str, said: int)
         ({"echo": True, "logprobs": 1}, True),
         ({"echo": True, "logprobs": 0}, True),
         ({"echo": True, "top_logprobs": 1}, True),
-        ({"echo": True, "logprobs": True}, False),
-        ({"echo": True}, False),
+        ({"echo": True, "logprobs": True}, True),
+        ({"echo": True, "logprobs": False}, True),
+        # vLLM tells of a question's tokens where a chat is echoed.
+        ({"echo": True, "messages": []}, True),
+        ({"echo": False, "messages": [], "logprobs": True}, False),
+        ({"echo": True, "prompt": "a"}, False),
         ({"logprobs": 5}, False),
     ],
     ids=str,
@@ -210,6 +222,27 @@ def test_words_of_the_question_are_told_to_the_owner_alone(
 def test_a_cache_is_fetched_from_no_host_that_a_client_names() -> None:
     assert "leave it out" in wrong({"kv_transfer_params": {"remote_host": "10.0.0.1"}})
     assert "leave it out" in wrong({"bootstrap_host": "10.0.0.1"})
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "image", "source": {"type": "base64", "media_type": f"image/png;base64,{PNG},", "data": PNG}},
+        {"type": "image", "source": {"type": "base64", "media_type": f"image/png;base64,{PNG}#", "data": PNG}},
+        {"type": "video_url", "video_url": {"url": f"data:/video/jpeg;base64,{PNG}"}},
+        {"type": "input_audio", "input_audio": {"data": "AA", "format": f"wav;base64,{PNG},"}},
+    ],
+    ids=lambda part: str(part["type"]),
+)
+def test_what_data_are_said_to_be_is_no_more_data(part: dict[str, Any]) -> None:
+    """Engines write it before them, and read what stands behind the first comma."""
+    assert "is said as in image/png" in wrong({"messages": [{"content": [part]}]})
+
+
+def test_whole_numbers_are_found_wherever_they_would_be_rounded() -> None:
+    for said in ({"content": [{"id": 1e23}]}, {"content": [{"type": "tool_use", "input": {"id": 1e23}}]}):
+        assert media.find({"messages": [said]}).is_rounded
+    assert not media.find({"messages": [{"content": [{"x": 0.5}]}]}).is_rounded
 
 
 def test_events_are_whole_wherever_their_parts_end() -> None:
@@ -255,13 +288,16 @@ def test_a_request_that_its_client_leaves_has_cost_its_question(setup: Setup) ->
     visit = limits.Visit(keys.Key("alice", "a", tokens=100))
 
     def asked(body: dict[str, Any]) -> int:
-        return int(tokens(body, len(json.dumps(body, separators=(",", ":"))), media.find(body)))
+        return int(tokens(len(json.dumps(body, separators=(",", ":"))), media.find(body)))
 
     # As JSON the longest of these have four characters and a comma.
     visit.asked = asked({"prompt": [1] * 5_000})
     assert visit.asked == 5_000 and visit.tokens == 0
     assert asked({"prompt": [[1.0] * 5_000]}) >= 5_000
-    assert 1_500 < asked(picture({"url": "data:image/png;base64," + "a" * 2_000_000})) < 3_000
+    for more in ({}, {"type": "image"}):
+        # A picture is one, wherever its type is said.
+        assert 1_500 < asked(picture({"url": "data:image/png;base64," + "a" * 2_000_000, **more})) < 3_000
+    assert asked({"prompt": "a" * 400_000, **picture({"url": f"data:;base64,{PNG}", "type": "image"})}) > 100_000
     # Wherever an engine reads it.
     text = "a" * 4_000
     for said in (
@@ -273,6 +309,9 @@ def test_a_request_that_its_client_leaves_has_cost_its_question(setup: Setup) ->
         {"input": [{"type": "function_call_output", "output": text}]},
         {"text_1": text},
         {"chat_template_kwargs": {"x": text}},
+        {"messages": [{"content": [{"type": "document", "source": {"type": "text", "data": text}}]}]},
+        # A number of this name stands for a sound in forms alone.
+        {"prompt": text, "file": 4_000},
     ):
         assert 1_000 <= asked(said) < 1_050, said.keys()
     visit.was_asked = True

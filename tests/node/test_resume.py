@@ -157,6 +157,15 @@ def test_an_answer_that_has_all_its_tokens_is_ended_and_not_continued() -> None:
     assert end["choices"] == [{"index": 0, "delta": {"content": ""}, "finish_reason": "length"}] and end["id"] == "id-b"
 
 
+def test_a_limit_that_is_none_is_never_used_up() -> None:
+    """llama.cpp takes -1 for no limit."""
+    answer = resume.Answer()
+    answer.pass_on(chunk("a"), continued=False)
+    answer.broke_off(1)
+    asked = answer.rest({**ASKED, "max_tokens": -1}, WORDS)
+    assert asked["max_tokens"] == -1 and not resume.used_up(asked)
+
+
 def test_an_answer_whose_tokens_nobody_counts_is_not_taken_for_whole() -> None:
     """Where the only engine dies there is none that counts."""
     answer = resume.Answer()
@@ -192,8 +201,7 @@ def test_whatever_has_given_no_text_begins_anew(more: dict[str, Any]) -> None:
         ({"prompt": [[1, 2], [3]]}, 2),
         ({"prompt": []}, 1),
         ({"prompt": [1.0, 2.0]}, 1),
-        ({"n": "2"}, 2),
-        ({"n": 2.0}, 2),
+        # What is none is refused before (door_bounds.py).
         ({"n": "many"}, 1),
         ({"n": [2]}, 1),
         ({"n": -1}, 1),
