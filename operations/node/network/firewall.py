@@ -13,6 +13,9 @@ from operations.wire.look import Firewall, FirewallState
 
 #: Where nft looks for control groups, whatever is mounted elsewhere.
 CGROUPS = Path("/sys/fs/cgroup")
+#: Seconds for one of these looks, which takes two. Beside all others, on emulated machines, it took more than twenty,
+#: and a firewall of which nothing is known is loaded anew.
+LOOK_S = 60
 #: In a network of its own, and in the control group that is its argument: listens, connects to itself, and ends with 0
 #: when a rule for the group has counted the packet.
 _PROBE = """
@@ -52,14 +55,14 @@ def interfaces(said: str) -> list[str]:
 
 def _inside() -> list[str]:
     try:
-        return interfaces(subprocess.run(INSIDE, capture_output=True, text=True, timeout=20, check=False).stdout)
+        return interfaces(subprocess.run(INSIDE, capture_output=True, text=True, timeout=LOOK_S, check=False).stdout)
     except (OSError, subprocess.TimeoutExpired):
         return []
 
 
 def _problem() -> str:
     try:
-        done = subprocess.run([FIREWALL_SCRIPT, "problem"], capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run([FIREWALL_SCRIPT, "problem"], capture_output=True, text=True, timeout=LOOK_S, check=False)
     except FileNotFoundError:
         return "no firewall of Tandem's is here"
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -71,7 +74,7 @@ def able() -> Firewall:
     """`nft`: whether nftables can be set here; `groups`: whether a rule can tell a socket by its control group."""
     try:
         has_nft = (
-            subprocess.run(["nft", "list", "tables"], capture_output=True, timeout=20, check=False).returncode == 0
+            subprocess.run(["nft", "list", "tables"], capture_output=True, timeout=LOOK_S, check=False).returncode == 0
         )
     except (OSError, subprocess.TimeoutExpired):
         has_nft = False
@@ -89,7 +92,7 @@ def _tells_groups() -> bool:
     try:
         group.mkdir()
         argv = ["unshare", "--net", "python3", "-c", _PROBE, group.name]
-        return subprocess.run(argv, capture_output=True, timeout=20, check=False).returncode == 0
+        return subprocess.run(argv, capture_output=True, timeout=LOOK_S, check=False).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
     finally:
