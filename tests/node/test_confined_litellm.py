@@ -46,7 +46,7 @@ def test_it_writes_its_counts_and_what_both_know_and_nothing_else(proxy: Proxy) 
     assert [path for path in (root / "tmp").rglob("*") if path.lstat().st_uid == PROXY_USER and path.is_file()] == []
     assert {path.name for path in proxy.used.iterdir()} <= {"used.json", "used.lock", "used.part", "listens", "pulse"}
     shared = {path.name: path.stat() for path in proxy.shared.iterdir()}
-    assert sorted(name.rpartition(".")[2] for name in shared) == ["counts", "marks"]
+    assert sorted(name.rpartition(".")[2] for name in shared) == ["counts", "incidents", "marks"]
     assert {(each.st_uid, each.st_mode & 0o777) for each in shared.values()} == {(PROXY_USER, 0o600)}
     log = proxy.log.read_text()
     assert not re.search(r"Read-only file system|Permission denied|can't be written", log), log
