@@ -107,7 +107,8 @@ def _media(part: dict[str, Any], places: list[str], read: set[int]) -> Iterator[
         is_picture = "image" in name or (name in ("source", "url") and "image" in str(kind))
         if isinstance(said, dict):
             read.add(id(said))
-            if said.get("type") == "text":
+            # Of a document; a picture's data are read as such, whatever else they are called.
+            if said.get("type") == "text" and not is_picture:
                 continue
             declared = str(said.get("media_type") or said.get("format") or "")
             for place in ("url", "data", "file_data"):

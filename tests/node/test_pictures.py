@@ -125,6 +125,9 @@ def test_pictures_that_would_end_an_engine_for_memory_are_refused() -> None:
     assert "a picture is a PNG, JPEG, GIF or WebP" in wrong(asked(b"II*\x00" + b"x" * 60))
     source = {"type": "base64", "media_type": "image/png", "data": base64.b64encode(bomb).decode()}
     assert "100 million pixels" in wrong({"messages": [{"content": [{"type": "image", "source": source}]}]})
+    assert "100 million pixels" in wrong(
+        {"messages": [{"content": [{"type": "image", "source": source | {"type": "text"}}]}]}
+    )
     said = {"type": "input_image", "image_url": f"data:;base64,{base64.b64encode(bomb).decode()}"}
     assert "100 million pixels" in wrong({"input": [{"content": [said]}]})
 
