@@ -1,4 +1,4 @@
-"""What an engine reads of a request: its texts, its tokens, and where its pictures, films and sounds lie."""
+"""The parts of a request that an engine reads: its tokens, pictures, films and sounds."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Medium:
 
 @dataclass
 class Found:
-    """What a request has to be read. `numbers`: tokens that are written as such; `is_too_much`: more than VALUES;
+    """The parts of a request that an engine reads. `numbers`: tokens that are written as such; `is_too_much`: more than VALUES;
     `is_rounded`: a whole number has more than 64 bits, of which orjson makes a float.
     """
 

@@ -200,7 +200,7 @@ async def _question(path: str, said: dict[str, Any] | str | None, body: bytes, f
 
 
 def _look(path: str, asked: dict[str, Any], is_form: bool) -> tuple[str, media.Found]:
-    """What is wrong with a body, empty: nothing; and what is to be read of it."""
+    """Why a body is refused (empty: it is not), and the parts of it that an engine reads."""
     found = media.find(asked)
     why = "" if is_form else door_bounds.numbers(asked)
     return why or shapes.wrong(path, asked) or protocols.wrong(path, asked) or door_bounds.wrong(asked, found), found
