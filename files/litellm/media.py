@@ -45,8 +45,8 @@ class Medium:
 
 @dataclass
 class Found:
-    """The parts of a request that an engine reads. `numbers`: tokens that are written as such; `is_too_much`: more than VALUES;
-    `is_rounded`: a whole number has more than 64 bits, of which orjson makes a float.
+    """The parts of a request that an engine reads. `numbers`: tokens that are written as such; `is_too_much`: more than
+    VALUES; `is_rounded`: a whole number has more than 64 bits, of which orjson makes a float.
     """
 
     media: list[Medium] = field(default_factory=list)
