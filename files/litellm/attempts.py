@@ -39,6 +39,8 @@ _FOR_NOW = (502, 503, 504)
 WORDS = 1 << 20
 #: Bytes of an event (a chunk with many log probabilities has some 100,000): an engine that sends more is broken.
 EVENT = 16 << 20
+#: Lists and objects in one another of which orjson writes no more.
+DEPTH = 254
 #: What a connection raises that its other end, or the way there, has ended.
 AWAY = (aiohttp.ClientError, OSError, TimeoutError)
 
@@ -310,11 +312,19 @@ def written(asked: dict[str, Any]) -> bytes:
         text: bytes = orjson.dumps(asked)
         return text
     except TypeError:
+        if _is_deep(asked):
+            raise
         # Numbers of more than 64 bits.
-        try:
-            return json.dumps(asked, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-        except RecursionError as error:
-            raise TypeError from error
+        return json.dumps(asked, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _is_deep(asked: dict[str, Any]) -> bool:
+    """Whether it is deeper than orjson writes. What json would write depends on how deep its caller is."""
+    level: list[Any] = [asked]
+    for _ in range(DEPTH):
+        within = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [each for values in within for each in values if isinstance(each, list | dict)]
+    return bool(level)
 
 
 def an_object(text: bytes) -> dict[str, Any] | None:

@@ -45,6 +45,7 @@ STEP = 1 << 20
 LARGE = 64 << 10
 #: Names that a request may give itself with an engine, where two that are alike would meet.
 _NAMED = ("request_id", "rid")
+_TOO_DEEP = "the body has lists and objects that are too deep in one another, or a text that is none"
 #: In an answer that is not streamed: its engine is stopped.
 _ABORTED = b'"finish_reason":"%s"' % chats.ABORTED.encode()
 
@@ -181,7 +182,10 @@ async def _question(path: str, said: dict[str, Any] | str | None, body: bytes, f
     if why:
         return odd(why)
     if found.is_rounded:
-        asked = json.loads(body.removeprefix(codecs.BOM_UTF8))
+        try:
+            asked = json.loads(body.removeprefix(codecs.BOM_UTF8))
+        except RecursionError:
+            return odd(_TOO_DEEP)
         door_bounds.numbers(asked)
     is_chat = path.endswith("completions")
     answers = max(choices(path, asked), choices(path, asked, "best_of")) if is_chat else 1
@@ -194,7 +198,7 @@ async def _question(path: str, said: dict[str, Any] | str | None, body: bytes, f
     try:
         question = Question(path, asked, body, form) if form else Question(path, asked)
     except (TypeError, ValueError):
-        return odd("the body has lists and objects that are too deep in one another, or a text that is none")
+        return odd(_TOO_DEEP)
     weigh(len(question.body), found, int(asked["file"]) if form else 0)
     return question
 

@@ -34,7 +34,6 @@ _NO_INPUT: tuple[object, ...] = (
 _NO_QUERY: tuple[object, ...] = (None, 1, True, [], ["x"])
 _NO_DOCUMENTS: tuple[object, ...] = (None, 1, "x", {}, [], [None], ["x", 1], [["x"]])
 _NO_COUNT: tuple[object, ...] = ("x", -1, 1.5, True, [])
-_DEEP = "[" * 900 + "]" * 900
 
 
 def _row(path: str, name: str, body: bytes | str, may: tuple[int, ...] = (ODD,)) -> Row:
@@ -57,7 +56,8 @@ def _twisted(path: str, word: str, old: str) -> list[Row]:
         "NaN": b"NaN",
         "half a character": b'"\\ud800"',
         "no UTF-8": b'"\xff"',
-        "900 lists in one another": _DEEP.encode(),
+        "900 lists in one another": b"%b%b" % (b"[" * 900, b"]" * 900),
+        "900 lists around a number that is long": b"%b%d%b" % (b"[" * 900, 10**20, b"]" * 900),
         "twice, first right": f'{old}, "{word}": 5'.encode(),
     }
     return [_row(path, f"{word}: {name}", right.encode().replace(old.encode(), said)) for name, said in twists.items()]

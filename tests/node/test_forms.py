@@ -82,7 +82,7 @@ def test_what_it_does_not_take(forms: Any, body: bytes, kind: bytes, why: str) -
 def test_seconds_of_a_sound_are_no_tokens_and_its_size_counts() -> None:
     key = part("litellm", "door_keys").Key("a", "")
     visit = part("litellm", "door_limits").Visit(key, asked=1_480, was_asked=True)
-    answer = part("litellm", "door_usage").Answer(visit, b"application/json")
+    answer = part("litellm", "door_usage").Answer(visit, "/v1/audio/transcriptions", b"application/json")
     answer.pass_on(b'{"text": "a", "usage": {"type": "duration", "seconds": 2}}', False)
     assert visit.tokens == 1_480
 
@@ -90,7 +90,7 @@ def test_seconds_of_a_sound_are_no_tokens_and_its_size_counts() -> None:
 def test_a_sound_is_counted_by_its_size(setup: Setup) -> None:
     """Before an engine says what it has cost, and where it does not say it in tokens."""
     body = sys.modules["door_body"]
-    assert body._tokens({"model": "m", "file": 960_000}) == 1_480
+    assert body._tokens(960_040, sys.modules["media"].Found(), 960_000) == 1_490
 
 
 def test_no_form_keeps_the_loop_for_long(forms: Any) -> None:

@@ -128,6 +128,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
             inner = list(pool.map(litellm, "ab"))
         port = free_port()
         changes = {f"timeout {name} 30s": f"timeout {name} {SLOW_S}s" for name in ("http-request", "client")}
+        changes["wait-for-body time 30s"] = f"wait-for-body time {SLOW_S}s"
         haproxy(folder, port, inner, stack, changes)
         homes = [folder / name / "balanced" for name in "ab"]
         secrets, logs = [home / "secrets" for home in homes], [home / "log" for home in homes]
