@@ -52,7 +52,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Difference:
-    """Of one against another, as shares of the other's mean: 0.1 is 10% more. `noise`: what chance alone may make."""
+    """How one differs from another, as a share of its mean: 0.1 is 10% more. `noise`: what chance alone makes."""
 
     relative: float
     noise: float
@@ -141,7 +141,7 @@ def _variance(values: Sequence[float], of_run: Usual) -> tuple[float, int]:
 
 
 def _t(freedom: float) -> float:
-    """Of the next smaller number of degrees that the table has: rather a tie too many."""
+    """Student's t, for the next smaller degrees of freedom that the table has: rather a tie too many."""
     return (
         next((t for degrees, t in sorted(_T.items(), reverse=True) if degrees <= freedom), _T[1])
         if freedom < 120

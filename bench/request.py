@@ -220,7 +220,7 @@ def _json(file: Path, number: int, line: str) -> str:
 
 
 def _direct(base: Profile, users: tuple[int, ...]) -> tuple[int, ...]:
-    """Of other users than the profile's, those that it asks engines with, or else the most."""
+    """At which of these numbers of users engines are asked directly: the profile's, or else the most."""
     return tuple(each for each in users if each in base.direct) or ((max(users),) if base.direct else ())
 
 

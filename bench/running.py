@@ -160,7 +160,7 @@ class Runner:
         self._keep(resuming.marked(self.run, **{resuming.WHOLE: " ".join(names)}))
 
     def _session(self) -> Session:
-        """Of a run that goes on, what the killed one has held may need a moment to be free."""
+        """Opens the session. A run that goes on waits a moment for the lock of the one that was killed."""
         deadline = time.monotonic() + (LOCK_S if self.folder.run.exists() else 0)
         while True:
             try:

@@ -75,7 +75,7 @@ executor = "mp"
 #   ADDRESS     an IPv4 address of the head; the other nodes' proxies stay on loopback then
 proxy_bind = "loopback"
 
-# The proxies' port, 1024 or higher: those below are root's, and the proxy runs without it.
+# The proxies' port: those below are root's, and the proxy runs without it.
 # proxy_port = 8000
 
 # An IPv4 address of the office network that nobody has. It moves to another node that serves when its own one, or
@@ -186,8 +186,9 @@ proxy_bind = "loopback"
 #   off   none, over boots: on unified memory a GPU that runs out makes the node swap until it freezes ([Z])
 # swap = "keep"
 
-# What the kernel keeps free for itself (vm.min_free_kbytes), over boots; 0: as it is. More lets the driver find
-# memory where it is short. An engine's start misses 1.5 times as much ([Y]): think of 1048576, and not of more.
+# What the kernel keeps free for itself (vm.min_free_kbytes, 65536 to 8388608), over boots; 0: as it is. More lets
+# the driver find memory where it is short. An engine's start misses 1.5 times as much ([Y]): think of 1048576, and
+# not of more.
 # min_free_kbytes = 0
 
 # What a cluster does that lacks a node (docs/fallback.md). It serves nothing until the node is back.

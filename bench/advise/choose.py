@@ -100,7 +100,7 @@ class Choice:
 
 
 def choose(question: Question, outlooks: Sequence[Outlook], load: Load) -> Choice | None:
-    """Of those that serve all within the target the best; where none does, the one that misses it by the least."""
+    """The best setup of those within the target; where none is, the one that misses it by the least."""
     able = [each for each in outlooks if not each.why_not]
     within = [each for each in able if each.in_target]
     verdict = by_figure(within or able, load.best)

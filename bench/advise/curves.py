@@ -47,7 +47,7 @@ class Curve:
 
 
 def lawful(points: Mapping[int, Point]) -> Curve:
-    """What has more users is no sooner, and nobody is later than if all were served one after the other."""
+    """Measured points, corrected: more users get no faster answers, and none waits longer than one after the other."""
     found: dict[int, Point] = {}
     alone = points[min(points)]
     before = Point(0.0, 0.0, 0.0)

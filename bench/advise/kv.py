@@ -27,7 +27,7 @@ class Room:
 
 
 def room(recipe: Recipe, model: models.Model | None, topology: str, nodes: int, load: Load) -> Room:
-    """Of a topology under a load."""
+    """How many requests fit a topology under a load."""
     engines, ranks = (nodes, 1) if topology == "replicas" else (1, nodes if topology == "cluster" else 1)
     return room_of(recipe, model, engines, ranks, load)
 

@@ -85,7 +85,7 @@ def known(repo: str, weights_gib: float | None, dense_bits: float | None = None)
 
 
 def of(recipe: Recipe) -> Model | None:
-    """A recipe's."""
+    """The model that a recipe serves; None: nothing is known of it."""
     return known(recipe.model.repo, recipe.model.weights_gib)
 
 

@@ -190,7 +190,8 @@ def _is_measured(asked: Question, setup: Setup) -> bool:
 
 
 def _mine(known: Sequence[Outlook], serving: Serving) -> Outlook | None:
-    """What serves: just so, or else the best of its topology. Of stages only own runs say something."""
+    """The outlook of what serves: the same setup, or else the best of its topology. Pipeline stages are only known from
+    own runs."""
     for each in known:
         if each.setup == serving.setup:
             return each

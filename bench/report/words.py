@@ -17,8 +17,8 @@ from operations.plan.recipes.formats import FOLDER, load_recipe
 
 
 def besides(measured: Measured) -> list[str]:
-    """For those to whom something else matters than the whole answer; then what the answer holds for. Of several
-    prompts the first is judged.
+    """What is best for the first token and for tokens a second; then for which prompts that holds. Where there are
+    several prompts the first one is judged.
     """
     wanted = (("ttft", "the first token soonest"), ("decode", "the most tokens a second"))
     found = [(what, next(iter(measured.of(name)), None)) for name, what in wanted]

@@ -18,7 +18,7 @@ _VRRP = 112
 
 
 def main(addresses: str, peers: str) -> None:
-    """Whoever can't be told now is not there, and takes nothing."""
+    """A node that can't be told now is not there, and takes nothing."""
     said = Path(peers).read_text().partition("unicast_peer")[2]
     others = [word for word in said.split() if word.count(".") == 3]
     for own in Path(addresses).read_text().split():

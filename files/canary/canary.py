@@ -15,7 +15,7 @@ Runs on the node as `canary.py SPEC`; canary.json beside it has
 - `proxy`: its URL for this node itself; `litellm`: those of the LiteLLM behind it, by unit; `unix:` and a socket, all
 - `rails`: {device: {address, mtu}}
 - `alone`: where a cluster falls back to one node (files/fallback), what stands in for `engines` while this node serves
-  alone. Whoever begins or ends that starts the canary anew.
+  alone. What begins or ends that starts the canary anew.
 """
 
 from __future__ import annotations

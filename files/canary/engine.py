@@ -12,7 +12,7 @@ asks it.
 
 While signs move nothing is asked, and a question that waits behind others may wait. An engine that has just fallen idle
 is asked at once, and then seldom: after each token vLLM's ranks look for the next one for a second with a whole core
-(its `SpinCondition`). Of a cluster's nodes only the one that acts asks: two would take each other's tokens for work.
+(its `SpinCondition`). In a cluster only the node that acts asks: two would take each other's tokens for work.
 One that hangs with requests in flight moves nothing and does not answer.
 
 An engine that has never shown a sign of that kind (its statistics are off) is judged by its answers alone, with a

@@ -1,7 +1,7 @@
 """What happened on this node, out of what is kept here anyway: plans that have served, and the units' own lines.
 
-`GET /events.json`: {"events": [{when, kind, text}]}, the newest first. Whoever is on the fabric may read it, so of
-knobs only names are told, and values of those that are plain words.
+`GET /events.json`: {"events": [{when, kind, text}]}, the newest first. Everybody on the fabric may read it: it has
+names of knobs, and values only where those are plain words.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _deploys() -> Iterator[Event]:
 
 
 def _serves(knobs: Mapping[str, Any]) -> str:
-    """Of several models each by the owner's name: what it does not say of itself is the general knobs' word."""
+    """What serves, in words: each model by the owner's name; what it does not say itself the general knobs say."""
     models = {name: {**knobs, **words} for name, words in knobs.get("models", {}).items()} or {"": {**knobs}}
     said = [
         f"{f'{name}: ' if name else ''}{words.get('recipe', '?')}, {words.get('topology', '?')}"

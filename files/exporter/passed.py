@@ -80,7 +80,7 @@ def _fetched(url: str) -> bytes:
 
 
 def merged(others: Sequence[Passed]) -> str:
-    """All of them. Of what a name is the first one's word counts."""
+    """Several sources as one text. The first HELP or TYPE line of a metric wins."""
     heads: dict[str, list[str]] = {}
     samples: dict[str, list[str]] = {}
     for each in others:

@@ -3,7 +3,7 @@
 The kernel's own OOM killer and earlyoom choose a process by what it has resident. What a GPU has of unified memory is
 in no process's figure, so they may take sshd, or one of the engine's processes, whose others stay and keep the memory.
 And earlyoom waits until swap has gone as well. Here only MemAvailable counts, and only a whole container is ever
-killed, all of it at once. Of several engines the owner's last one goes first. Before them goes what has grown by what
+killed, all of it at once. The owner's last engine goes first. Before any engine goes a program that has grown by what
 somebody sends to it: an engine loads for minutes, and is no stranger's to end.
 
 Runs on the node as `guard.py SPEC`; guard.json beside it has `floor_mib`, `containers`: by the engines' units, in the

@@ -82,7 +82,7 @@ class Reader:
         return Question(question.path, body)
 
     async def _tokens(self, question: Question) -> int | None:
-        """Of the text that the client has, where that may be continued and an engine counts them."""
+        """Counts tokens of the text that the client has; None where it can't be continued or no engine counts."""
         may_go_on = "messages" in self.asked and self.answer.choices == 1
         return await attempts.tokens(self.answer.text, question.model) if may_go_on else None
 

@@ -24,15 +24,20 @@ PARTS = 20_000
 AT_ONCE = 2_048
 #: Words at which an answer stops: each is looked for in each token. Words that it may not have: each is made tokens of.
 STOPS = 64
+#: Bytes of a body that are no picture, film or sound: two million tokens. A server makes tokens of it in one step, and
+#: may make an answer of them (`/tokenize`).
+TEXT = 8 << 20
 #: Tokens with a bias, or that alone may come: a tensor is made of them for each request.
 BIASES = 4_096
 #: A schema's nesting and values. xgrammar took 16 s for one that was 400 deep, a minute for a choice of 200,000.
 SCHEMA_DEPTH, SCHEMA_VALUES = 64, 5_000
+#: Values of tools among which a model chooses itself: no grammar is made of them, and agents have hundreds.
+TOOL_VALUES = 20_000
 #: Characters of a grammar or a pattern that answers must fit; of all with counted repeats (`{0,30}`) together: the door
 #: reads each, 0.04 s for so many.
 GRAMMAR = 16_384
-#: Characters of all names in schemas and tools, of all their patterns, and of all schemas that are written as texts.
-#: Each is looked through: a tenth of a second for a million.
+#: Characters of all names in schemas and tools, of all their texts but explanations, of all their patterns, and of all
+#: schemas that are written as texts. Each is looked through: a tenth of a second for a million.
 NAMES = 262_144
 #: Counts of which one stands in another, multiplied: a host's name has 504, an IPv6 address 28. And what patterns of a
 #: request are when their counts are written out. xgrammar 0.2.3 took 0.7 s of CPU for `(.{0,30}x){30}` and a vocabulary
@@ -59,10 +64,12 @@ _FORMS = frozenset(
 #: Pictures of a request, and their pixels: an engine unpacks all at once, three or four bytes for each.
 PICTURES, PIXELS = 100, 100_000_000
 #: Numbers that the door counts by, or an engine; and words of the vocabulary that it tells for each token.
-_NUMBERS = ("n", "best_of", "min_tokens", "max_output_tokens", *LIMITS)
+_NUMBERS = ("n", "best_of", "n_cmpl", "min_tokens", "max_output_tokens", *LIMITS)
 _TOLD, TOLD = ("logprobs", "top_logprobs", "n_probs"), 100
 #: What data are said to be. Engines write it before them: anything else in it would be read as data.
 _KIND = re.compile(r"(?:[\w.+-]+(?:/[\w.+-]+)?)?(?:; ?[\w-]+=[\w.+-]+)*(?:;base64)?", re.A | re.I)
+#: Characters of it, and of a URL: urlsplit keeps those that it has seen last.
+_KIND_MOST, _URL_MOST = 256, 4_096
 #: Hosts from which an engine may fetch pictures and sound.
 MEDIA_DOMAINS = frozenset(filter(None, os.environ.get("TANDEM_MEDIA_DOMAINS", "").split(",")))
 
@@ -74,10 +81,11 @@ def wrong(asked: dict[str, Any], found: media.Found) -> str:
     return (
         _messages(asked.get("messages"))
         or next(filter(None, (_count(name, said, _MOST[name]) for name, said in asked.items() if name in _MOST)), "")
+        or _stops(asked)
         or (f"what is to be read has more than {media.VALUES} values" if found.is_too_much else "")
         or _media(found.media)
-        or _programs(asked)
-        or _forms(asked)
+        or _programs(asked, found.cuts)
+        or _forms(asked, found.tools)
     )
 
 
@@ -105,6 +113,8 @@ def numbers(asked: dict[str, Any]) -> str:
 _MOST = {
     **dict.fromkeys(("prompt", "input", "documents", "text_1", "text_2", "items", "queries"), AT_ONCE),
     **dict.fromkeys(("stop", "stop_sequences", "stop_token_ids", "bad_words"), STOPS),
+    **dict.fromkeys(("dry_sequence_breakers", "preserved_tokens"), STOPS),
+    "logprob_token_ids": TOLD,
     **dict.fromkeys(("logit_bias", "allowed_token_ids"), BIASES),
 }
 
@@ -125,9 +135,23 @@ def _messages(messages: Any) -> str:
 def _count(name: str, said: Any, most: int) -> str:
     """A list of numbers is one prompt, of tokens."""
     is_one = name in ("prompt", "input") and isinstance(said, list) and bool(said) and isinstance(said[0], int)
+    if name == "input" and isinstance(said, list) and said and isinstance(said[0], dict):
+        # A conversation of /v1/responses.
+        most = MESSAGES
     if not isinstance(said, list | dict) or is_one or len(said) <= most:
         return ""
     return f"`{name}`: {len(said)} are too many, {most} are the most"
+
+
+def _stops(asked: dict[str, Any]) -> str:
+    """Texts at which an answer stops, or that it may not have: of each tokens are made, in one step."""
+    said = [each for name in ("stop", "stop_sequences", "bad_words") for each in _several(asked.get(name))]
+    is_long = sum(len(each) for each in said if isinstance(each, str)) > GRAMMAR
+    return f"`stop` and `bad_words` have more than {GRAMMAR} characters together" if is_long else ""
+
+
+def _several(said: Any) -> list[Any]:
+    return said if isinstance(said, list) else [said]
 
 
 def _media(found: Iterable[media.Medium]) -> str:
@@ -139,7 +163,7 @@ def _media(found: Iterable[media.Medium]) -> str:
         if each.url and _host(each.url) not in MEDIA_DOMAINS:
             why = "send it as a data: URL; from this host it is not fetched (the owner's `media_domains`)"
             return f"`{each.name}`: {why}"
-        if not _KIND.fullmatch(each.kind):
+        if len(each.kind) > _KIND_MOST or not _KIND.fullmatch(each.kind):
             return f"`{each.name}`: of what kind it is, is said as in image/png"
         pieces = each.data.split(",") if each.is_picture and each.data else []
         count += len(pieces)
@@ -156,7 +180,7 @@ def _media(found: Iterable[media.Medium]) -> str:
 
 def _host(url: str) -> str:
     """Whose it is; empty where two readers would not agree on that, or it is nobody's."""
-    if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
+    if len(url) > _URL_MOST or not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
         return ""
     try:
         parts = urlsplit(url)
@@ -167,19 +191,25 @@ def _host(url: str) -> str:
 
 #: How large pictures are made and how much of a film is read: of any size, on a client's word. vLLM has refused them
 #: itself since 0.31.0 (`validate_request_mm_kwargs`).
-_READERS = ("mm_processor_kwargs", "media_io_kwargs")
+_READERS = ("mm_processor_kwargs", "media_io_kwargs", "max_dynamic_patch", "min_dynamic_patch")
+#: Patterns that an engine looks for itself while it answers, with a reader that may take for ever (SGLang, llama.cpp).
+_LOOKED_FOR = ("stop_regex", "grammar_triggers", "grammar_lazy")
 #: By which engines fetch a prompt's cache from others, at hosts that a request names.
 _FETCHED = ("kv_transfer_params", "ec_transfer_params", "bootstrap_host", "bootstrap_port", "bootstrap_room")
 
 
-def _programs(asked: dict[str, Any]) -> str:
+def _programs(asked: dict[str, Any], cuts: str) -> str:
     """What an engine would run for a client, or ask: a template is a program, and a tool may lie at a server."""
     for name, said in (("", asked), ("chat_template_kwargs.", asked.get("chat_template_kwargs"))):
         if isinstance(said, dict) and said.get("chat_template"):
             return f"`{name}chat_template`: a request brings no template; the model has its own"
-    for name in _READERS:
+    if name := cuts or next((name for name in _READERS if asked.get(name)), ""):
+        return f"`{name}`: how pictures, films and sounds are read is the owner's to say; leave it out"
+    for name in _LOOKED_FOR:
         if asked.get(name):
-            return f"`{name}`: how pictures, films and sounds are read is the owner's to say; leave it out"
+            return f"`{name}`: an engine may look for a pattern for ever; name words in `stop`"
+    if asked.get("padding") == "max_length":
+        return "`padding`: an engine would read each text as one of its longest; leave it out"
     for name in _FETCHED:
         if asked.get(name) is not None:
             return f"`{name}`: from where an engine fetches a cache is the owner's to say; leave it out"
@@ -190,24 +220,26 @@ def _programs(asked: dict[str, Any]) -> str:
     return ""
 
 
-def _forms(asked: dict[str, Any]) -> str:
-    tools = asked.get("tools")
+def _forms(asked: dict[str, Any], more: list[Any]) -> str:
+    """What is wrong with schemas, grammars and tools. `more`: tools that stand within messages."""
     found: list[tuple[str, Any]] = [(name, said) for name, said in asked.items() if name in _FORMS]
-    # A tool's parameters are a schema; so is the form of a response's text.
-    found += [("", each) for each in tools] if isinstance(tools, list) else []
+    # The form of a response's text is a schema, and so are a tool's parameters.
     found += [("", asked["text"])] if isinstance(asked.get("text"), dict) else []
-    values = names = written = 0
+    left = [(name, each, 1, False) for name, each in found]
+    left += [("", each, 1, True) for each in (*_several(asked.get("tools") or []), *more)]
+    values = {False: 0, True: 0}
+    most = {False: SCHEMA_VALUES, True: TOOL_VALUES if _is_free(asked.get("tool_choice")) else SCHEMA_VALUES}
+    names = texts = written = 0
     patterns = list[str]()
-    left = [(name, each, 1) for name, each in found]
     while left:
-        name, value, depth = left.pop()
-        values += 1
+        name, value, depth, is_tool = left.pop()
+        values[is_tool] += 1
         if depth > SCHEMA_DEPTH:
             return f"a schema is more than {SCHEMA_DEPTH} deep"
-        if values > SCHEMA_VALUES:
-            return f"schemas of a request have more than {SCHEMA_VALUES} values"
-        if isinstance(value, str) and len(value) > GRAMMAR:
-            return f"a text of more than {GRAMMAR} characters stands in a schema, a grammar or a tool"
+        if name == "strict" and value is True:
+            most[True] = SCHEMA_VALUES
+        if values[is_tool] > most[is_tool]:
+            return f"{'tools' if is_tool else 'schemas'} of a request have more than {most[is_tool]} values"
         if name in _PATTERNS and isinstance(value, str):
             patterns.append(value)
         if isinstance(value, str) and value.lstrip()[:1] == "{":
@@ -215,6 +247,12 @@ def _forms(asked: dict[str, Any]) -> str:
             if written > NAMES:
                 return f"schemas that are written as texts have more than {NAMES} characters together"
             value = _written(value)
+        elif isinstance(value, str):
+            texts += len(value)
+            if len(value) > GRAMMAR:
+                return f"a text of more than {GRAMMAR} characters stands in a schema, a grammar or a tool"
+            if texts > NAMES:
+                return f"texts in schemas and tools have more than {NAMES} characters together"
         if isinstance(value, dict):
             names += sum(map(len, value))
             if names > NAMES:
@@ -223,13 +261,21 @@ def _forms(asked: dict[str, Any]) -> str:
                 patterns += value
             within = value.items()
             left += [
-                (key, each, depth + 1) for key, each in within if key not in _EXPLAINED or not isinstance(each, str)
+                (key, each, depth + 1, is_tool)
+                for key, each in within
+                if key not in _EXPLAINED or not isinstance(each, str)
             ]
         elif isinstance(value, list):
-            left += [(name, each, depth + 1) for each in value]
+            left += [(name, each, depth + 1, is_tool) for each in value]
     if sum(map(len, patterns)) > NAMES:
         return f"patterns of a request have more than {NAMES} characters together"
     return _repeats([each for each in patterns if door_repeats.counts(each)])
+
+
+def _is_free(choice: Any) -> bool:
+    """Whether a model may answer without a tool. A call that it has to write is held to a grammar."""
+    kind = choice.get("type") if isinstance(choice, dict) else choice
+    return kind in (None, "auto", "none")
 
 
 def _written(text: str) -> Any:

@@ -51,7 +51,7 @@ class Keys:
         return found
 
     def ids(self) -> set[str]:
-        """Of all keys that there are."""
+        """Ids of all keys that there are now."""
         return {key.id for key in (self._owner, *self._look())}
 
     def _look(self) -> tuple[Key, ...]:

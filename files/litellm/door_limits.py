@@ -78,7 +78,7 @@ class _Use:
         return sum(visit.tokens for visit in self.under_way)
 
     def tokens(self) -> int:
-        """Of the last minute, as far as they are known."""
+        """Tokens of the last minute, as far as they are known."""
         return sum(tokens for _, tokens in self.spent) + self.running()
 
 

@@ -28,9 +28,10 @@ PART, PARTS = 512 << 10, 10
 #: Seconds for which more of a body is read, and dropped, that has its answer already.
 DROPPED_S = 5.0
 #: Bytes of bodies that a process holds at once, each until its answer has ended, and those of one key. LiteLLM has
-#: 4 GiB, and a body is there up to five times: its parts, its objects, what is sent on. A list or a comma counts for
-#: PIECE bytes more. What is SMALL always comes in: as many of them as there are places have room beside that.
-HELD, HELD_EACH, PIECE, SMALL = 512 << 20, 256 << 20, 16, 1 << 20
+#: 4 GiB, and a body is there up to seven times: its parts, its objects (a text with one rare letter four times as
+#: large), what is sent on. A list or a comma counts for PIECE bytes more. What is SMALL always comes in: as many of
+#: them as there are places have room beside that.
+HELD, HELD_EACH, PIECE, SMALL = 384 << 20, 192 << 20, 16, 1 << 20
 #: By key.
 _held = Counter[str]()
 _GONE = {"type": "http.disconnect"}

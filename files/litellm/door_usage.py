@@ -13,6 +13,7 @@ from events import Events
 _SAID, _RANKED = b'"usage":', b'"billed_units":'
 #: The last event of a response's stream. Those before repeat objects of its client's: its tools.
 _RESPONDED = tuple(b"event: response." + each + b"\n" for each in (b"completed", b"incomplete", b"failed"))
+_BEGINS = b"event: message_start\n"
 _decode = json.JSONDecoder().raw_decode
 
 
@@ -62,7 +63,7 @@ class Answer:
                 said, _ = _decode(text[at + len(name) :].lstrip().decode(errors="replace"))
             except ValueError:
                 continue
-            if self._tell(said):
+            if self._tell(said, begins=text.startswith(_BEGINS)):
                 return True
         return False
 
@@ -76,14 +77,17 @@ class Answer:
         except (ValueError, KeyError, TypeError):
             return False
 
-    def _tell(self, said: Any) -> bool:
+    def _tell(self, said: Any, *, begins: bool = False) -> bool:
         """Tokens as they are known by now; whether it is a usage. Sounds are counted in something else: seconds."""
         if not isinstance(said, dict):
             return False
         self._asked = max(self._asked, _number(said, "prompt_tokens", "input_tokens"))
         self._answered = max(self._answered, _number(said, "completion_tokens", "output_tokens"))
         total = _number(said, "total_tokens") or self._asked + self._answered
-        if total:
+        if begins:
+            # Anthropic's first event has the question alone: what follows counts by its pieces until the last one.
+            self._visit.asked = max(self._visit.asked, self._asked)
+        elif total:
             self._visit.told = total
         return total > 0
 

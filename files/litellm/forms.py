@@ -9,17 +9,17 @@ from typing import Any
 PARTS, FIELD = 32, 64 << 10
 #: Bytes of a form: it is looked through in one step of the loop, 0.04 s for so many. vLLM takes sounds of 25 MiB.
 MOST = 64 << 20
-#: What stands before a part.
-_HEAD = 1024
+#: What stands before a part: a file's name may have some hundred letters, of nine bytes each.
+_HEAD = 4096
 #: What is shorter than boundaries of real clients takes longer to be found.
 _CHARSET = rb'(?:; *charset="?[\w-]+"?)?'
 _BOUNDARY = re.compile(rb"multipart/form-data" + _CHARSET + rb'; *boundary=("?)([^";\s]{8,70})\1' + _CHARSET, re.I)
 #: .NET writes names without quotes where it can.
 _TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]"
-_FILE = rb'((?:; *filename\*?=(?:"(?:[^"\\]|\\.)*"|[^;"\s]+)){0,2})'
-_NAME = re.compile(
-    rb'content-disposition: *form-data; *name=(?:"([^"\\]{1,64})"|(' + _TOKEN + rb"{1,64}))" + _FILE, re.I
-)
+_WORD = rb'; *([\w-]{1,16}\*?)=("(?:[^"\\]|\\.)*"|[^;"\s]+)'
+_HEADER = re.compile(rb"content-disposition: *form-data((?:" + _WORD + rb"){1,8})", re.I)
+_WORDS = re.compile(_WORD)
+_NAME = re.compile(rb'"([^"\\]{1,64})"|(' + _TOKEN + rb"{1,64})")
 #: As engines read a field that says yes.
 _TRUE = ("true", "1", "yes", "on", "t", "y")
 _FORM = "a form (multipart/form-data) with `model` and `file` is wanted"
@@ -35,6 +35,17 @@ def pieces(body: bytes, kind: bytes) -> list[memoryview]:
             between.append(whole[at:end])
             at = body.index(mark, end) + len(mark)
     return [*between, whole[at:]]
+
+
+def _named(head: bytes) -> tuple[str, bool]:
+    """The name of a part (empty: it has none that all readers read alike), and whether it is a file."""
+    found = [each for each in map(_HEADER.fullmatch, head.split(b"\r\n")) if each]
+    words = [(name.lower(), said) for name, said in _WORDS.findall(found[0][1])] if len(found) == 1 else []
+    names = [_NAME.fullmatch(said) for word, said in words if word == b"name"]
+    if len(names) != 1 or not names[0] or any(word == b"name*" for word, _ in words):
+        return "", False
+    is_file = any(word in (b"filename", b"filename*") for word, _ in words)
+    return (names[0][1] or names[0][2]).decode(errors="replace"), is_file
 
 
 def read(body: bytes, kind: bytes) -> dict[str, Any] | str:
@@ -58,16 +69,16 @@ def read(body: bytes, kind: bytes) -> dict[str, Any] | str:
         head = body.find(b"\r\n\r\n", at, at + _HEAD)
         if end < 0 or not at <= head <= end - 4:
             return f"{_FORM}; this one is not whole"
-        said = [each for each in map(_NAME.fullmatch, body[at:head].split(b"\r\n")) if each]
-        if len(said) != 1:
+        name, is_file = _named(body[at:head])
+        if not name:
             return f"{_FORM}; one of its parts has no plain name"
-        name, length = (said[0][1] or said[0][2]).decode(errors="replace"), end - head - 4
+        length = end - head - 4
         # What two readers would read differently is not passed on. Lists have brackets behind their names.
         if name in fields and not name.endswith("[]"):
             return f"`{name}` stands twice in this form"
-        if not said[0][3] and length > FIELD:
+        if not is_file and length > FIELD:
             return f"`{name}`: {FIELD} bytes are the most"
-        fields[name] = length if said[0][3] else body[head + 4 : end].decode(errors="replace")
+        fields[name] = length if is_file else body[head + 4 : end].decode(errors="replace")
         at = end + 2 + len(mark)
         if body.startswith(b"--", at):
             fields["stream"] = str(fields.get("stream", "")).lower() in _TRUE

@@ -15,10 +15,20 @@ _READ = frozenset(
         *("text_1", "text_2", "data_1", "data_2", "previous_input_messages"),
     )
 )
-#: Fields of a part that say where something lies, or have it.
-_PLACES = ("url", "source", "image", "video", "audio", "input_audio", "file")
-#: Of these, those that are such a place as a text; in a part of another kind they are something else.
+#: Fields of a part that say where something lies, or have it; and how the names of others end.
+_PLACES, _PLACE = frozenset(("url", "source", "image", "video", "audio", "input_audio", "file")), "_url"
+#: Those of them that are such a place as a text, whatever the part's type: embeddings have none.
 _TEXTS = ("image", "video", "audio")
+#: A request's own text that is such a place: a voice that is to be spoken with.
+_VOICE = "ref_audio"
+#: llama.cpp's list of pictures for a prompt.
+_MANY = "multimodal_data"
+#: Fields within messages that are tools or a tool's schema.
+_TOOLS = ("tools", "definition", "input_schema", "parameters")
+#: Fields of a part by which a client says into how many pieces a picture is cut (SGLang).
+_CUTS = ("max_dynamic_patch", "min_dynamic_patch")
+#: Characters of a name in words for a client, and of a part's type.
+_NAME = 64
 #: Types of parts whose `url` is such a place. Elsewhere it is a text: of a citation, or a page that a tool has opened.
 _LIES = ("image", "video", "audio", "input_image", "input_video", "input_audio")
 #: The type of a film that is a list of pictures.
@@ -46,10 +56,13 @@ class Medium:
 @dataclass
 class Found:
     """The parts of a request that an engine reads. `numbers`: tokens that are written as such; `is_too_much`: more than
-    VALUES; `is_rounded`: a whole number has more than 64 bits, of which orjson makes a float.
+    VALUES; `is_rounded`: a whole number has more than 64 bits, of which orjson makes a float; `tools`: those that stand
+    within messages; `cuts`: a field that says how pictures are cut.
     """
 
     media: list[Medium] = field(default_factory=list)
+    tools: list[Any] = field(default_factory=list)
+    cuts: str = ""
     numbers: int = 0
     is_too_much: bool = False
     is_rounded: bool = False
@@ -59,7 +72,11 @@ def find(asked: dict[str, Any]) -> Found:
     """All that stands in the fields that an engine reads."""
     found, values = Found(), 0
     # With each whether it may be a part that has media: what a tool was told is none.
-    left = [(said, True) for name, said in asked.items() if name in _READ and isinstance(said, list | dict)]
+    # A document may have any fields; what an engine reads of it as parts is its content.
+    left = [
+        (said, name != "documents") for name, said in asked.items() if name in _READ and isinstance(said, list | dict)
+    ]
+    left += [(each, True) for each in _contents(asked.get("documents"))]
     parts, names = list[dict[str, Any]](), set[str]()
     while left:
         value, may = left.pop()
@@ -85,11 +102,22 @@ def find(asked: dict[str, Any]) -> Found:
             left += [(each, may and name != told) for name, each in value.items() if isinstance(each, list | dict)]
         else:
             left += [(each, may) for each in within if isinstance(each, list | dict)]
-    places = [name for name in names if name in _PLACES or name.endswith("_url")]
-    if places:
+    if isinstance(voice := asked.get(_VOICE), str):
+        found.media.append(_medium(_VOICE, voice, "", False, is_url=True))
+    if any(name in _PLACES or name == _MANY or name.endswith(_PLACE) for name in names):
         read = set[int]()
-        found.media = [each for part in parts if id(part) not in read for each in _media(part, places, read)]
+        found.media += [each for part in parts if id(part) not in read for each in _media(part, read)]
+    if not names.isdisjoint(_TOOLS):
+        found.tools = [part[name] for part in parts for name in _TOOLS if name in part]
+    found.cuts = next((name for name in _CUTS if name in names), "")
     return found
+
+
+def _contents(documents: Any) -> list[Any]:
+    """Contents of documents, which are one object or several."""
+    several = documents if isinstance(documents, list) else [documents]
+    found = (each["content"] for each in several if isinstance(each, dict) and "content" in each)
+    return [each for each in found if isinstance(each, list | dict)]
 
 
 def _told(part: dict[str, Any]) -> str:
@@ -99,35 +127,30 @@ def _told(part: dict[str, Any]) -> str:
     return "input" if part.get("type") in _CALLS else ""
 
 
-def _media(part: dict[str, Any], places: list[str], read: set[int]) -> Iterator[Medium]:
+def _media(part: dict[str, Any], read: set[int]) -> Iterator[Medium]:
     """Those of a part. What is read with it is no part of its own: it is noted in `read`."""
-    kind = part.get("type")
-    for name in places:
-        said = part.get(name)
-        is_picture = "image" in name or (name in ("source", "url") and "image" in str(kind))
+    kind = said if isinstance(said := part.get("type"), str) and len(said) <= _NAME else ""
+    for name, said in part.items():
+        if name == _MANY and isinstance(said, list):
+            yield from (_medium(name, each, "", True, is_url=False) for each in said if isinstance(each, str))
+        if name not in _PLACES and not name.endswith(_PLACE):
+            continue
+        is_picture = "image" in name or (name in ("source", "url") and "image" in kind)
         if isinstance(said, dict):
             read.add(id(said))
-            # Of a document; a picture's data are read as such, whatever else they are called.
-            if said.get("type") == "text" and not is_picture:
-                continue
-            declared = str(said.get("media_type") or said.get("format") or "")
+            # A document's own text; a picture's data are read as such, whatever else they are called.
+            is_text = name == "source" and said.get("type") == "text" and not is_picture
+            declared = said.get("media_type") or said.get("format") or ""
             for place in ("url", "data", "file_data"):
-                if isinstance(text := said.get(place), str):
-                    yield _medium(name, text, declared, is_picture, is_url=place == "url")
-        elif isinstance(said, str) and _is_place(name, kind):
+                if isinstance(text := said.get(place), str) and not (is_text and place == "data"):
+                    of_kind = declared if isinstance(declared, str) else "?"
+                    yield _medium(name, text, of_kind, is_picture, is_url=place == "url")
+        elif isinstance(said, str) and (name in _TEXTS or name.endswith(_PLACE) or (name == "url" and kind in _LIES)):
             yield _medium(name, said, "", is_picture, is_url=True)
 
 
-def _is_place(name: str, kind: Any) -> bool:
-    """Whether a text under this name says where something lies, in a part of this kind."""
-    if name == "url":
-        return kind in _LIES
-    if name in _TEXTS:
-        return kind is None or name in str(kind)
-    return name.endswith("_url")
-
-
 def _medium(name: str, text: str, kind: str, is_picture: bool, *, is_url: bool) -> Medium:
+    name = name[:_NAME]
     if text[:5].lower() == "data:":
         kind, _, data = text[5:].partition(",")
         return Medium(name, "", data, kind, is_picture or kind.partition(";")[0].lower() == _FRAMES)

@@ -2,7 +2,7 @@
 
 LiteLLM makes an object of each chunk of a stream, several times: 0.8 ms of CPU a chunk, and 20 ms a request. Here its
 router chooses the engine and everything else is the engine's own words. A stream whose engine dies goes on from another
-(streaming.py). What the owner tells LiteLLM itself goes LiteLLM's way. Of anybody else's bodies it gets none: its own
+(streaming.py). What the owner tells LiteLLM itself goes LiteLLM's way. It gets no body of anybody else: its own
 code takes much that is wrong in one for a failure of its own, or of an engine.
 """
 
@@ -43,8 +43,10 @@ _MODELS = re.compile(protocols.MODELS)
 STEP = 1 << 20
 #: Bytes of a body from which on it is looked through beside the loop.
 LARGE = 64 << 10
-#: Names that a request may give itself with an engine, where two that are alike would meet.
-_NAMED = ("request_id", "rid")
+#: What is left out: names that a request may give itself with an engine, where two that are alike would meet; and
+#: for how many tokens an engine says nothing, so that nobody could count them.
+_LEFT_OUT = ("request_id", "rid", "stream_interval")
+_TOO_LONG = f"what is no picture, film or sound has more than {door_bounds.TEXT >> 20} MiB: send less at once"
 _TOO_DEEP = "the body has lists and objects that are too deep in one another, or a text that is none"
 #: In an answer that is not streamed: its engine is stopped.
 _ABORTED = b'"finish_reason":"%s"' % chats.ABORTED.encode()
@@ -71,6 +73,10 @@ class Passthrough:
             return
         path: str = found[1] or found[2]
         form = dict(scope["headers"]).get(b"content-type", b"") if path in protocols.FORMS else b""
+        if not form and body.count(b"\\") > door_bounds.TEXT:
+            # Reading them takes ten times as long as reading anything else.
+            await say(scope, receive, send, odd(_TOO_LONG))
+            return
         asked = forms.read(body, form) if path in protocols.FORMS else an_object(body.removeprefix(codecs.BOM_UTF8))
         if isinstance(asked, dict) and goes_elsewhere(asked) and not not_for_clients(asked):
             try:
@@ -177,7 +183,7 @@ async def _question(path: str, said: dict[str, Any] | str | None, body: bytes, f
         return odd(why)
     if router is None or model not in router.model_names:
         return no_model()
-    look = partial(_look, path, asked, bool(form))
+    look = partial(_look, path, asked, 0 if form else len(body))
     why, found = await asyncio.to_thread(look) if len(body) > LARGE else look()
     if why:
         return odd(why)
@@ -188,12 +194,12 @@ async def _question(path: str, said: dict[str, Any] | str | None, body: bytes, f
             return odd(_TOO_DEEP)
         door_bounds.numbers(asked)
     is_chat = path.endswith("completions")
-    answers = max(choices(path, asked), choices(path, asked, "best_of")) if is_chat else 1
+    answers = max(choices(path, asked, each) for each in ("n", "best_of", "n_cmpl")) if is_chat else 1
     if answers > door_bounds.AT_ONCE:
         return odd(f"this asks for {answers} answers (`n` for each prompt), {door_bounds.AT_ONCE} are the most")
     if refused := admit(asked, is_chat and bool(asked.get("stream")), answers):
         return too_much(refused) if isinstance(refused, Refused) else odd(refused)
-    for name in _NAMED:
+    for name in _LEFT_OUT:
         asked.pop(name, None)
     try:
         question = Question(path, asked, body, form) if form else Question(path, asked)
@@ -203,10 +209,14 @@ async def _question(path: str, said: dict[str, Any] | str | None, body: bytes, f
     return question
 
 
-def _look(path: str, asked: dict[str, Any], is_form: bool) -> tuple[str, media.Found]:
-    """Why a body is refused (empty: it is not), and the parts of it that an engine reads."""
+def _look(path: str, asked: dict[str, Any], length: int) -> tuple[str, media.Found]:
+    """Why a body is refused (empty: it is not), and the parts of it that an engine reads. `length`: of a body in JSON;
+    0: it is a form.
+    """
     found = media.find(asked)
-    why = "" if is_form else door_bounds.numbers(asked)
+    if length - sum(len(each.data) for each in found.media) > door_bounds.TEXT:
+        return _TOO_LONG, found
+    why = door_bounds.numbers(asked) if length else ""
     return why or shapes.wrong(path, asked) or protocols.wrong(path, asked) or door_bounds.wrong(asked, found), found
 
 

@@ -16,6 +16,8 @@ from typing import Literal
 BLOCKS = 512
 #: Bytes between them that say nothing, and parts of a GIF's extensions: one has some hundred for a text of 60 kB.
 SKIPPED = 2_048
+#: Characters of a line and what ends it: writers take 64 or 76.
+LINE = 30
 #: Characters that are looked at in one step.
 _STEP = 1 << 20
 _ALPHABET = (string.ascii_letters + string.digits + "+/").encode()
@@ -51,7 +53,10 @@ class _Bytes:
 
 
 def pixels(data: str) -> int | None:
-    """Of a picture in base64; None: nobody can tell."""
+    """Pixels of a picture in base64; None: nobody can tell."""
+    # Before it is copied: more lines, or more at its end, than base64 has.
+    if data.count("\n") + data.count("\r") > len(data) // LINE + 4 or data.endswith("==="):
+        return None
     text = data.replace("\n", "").replace("\r", "")
     if not _is_plain(text):
         # Readers leave out what is no base64, each in its own way, and would see another picture.
@@ -121,14 +126,20 @@ def _gif(its: _Bytes) -> int:
             is_within = length > 0
             at += 1 + length
         elif length == ord("!"):
+            kind, length = its.at(at + 1, 2)
+            # Behind a first part of no length, and behind this name, Pillow reads one part more than there is.
+            if kind != 0xFE and (not length or its.at(at + 3, 12) == b"NETSCAPE2.0\0"):
+                raise _Odd
             is_within = True
             at += 2
+        elif length == ord(";"):
+            raise _Odd
         elif length == ord(","):
             # A first frame may be larger than the whole.
             left, top, wide, high = (its.number(at + 1 + 2 * each, 2, "little") for each in range(4))
             return max(width, left + wide) * max(height, top + high)
         else:
-            raise _Odd
+            at += 1
     raise _Odd
 
 

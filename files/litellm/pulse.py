@@ -61,7 +61,7 @@ class Pulse(BaseHTTPRequestHandler):
 
 
 class Listener(ThreadingMixIn, UnixStreamServer):
-    """Of whom nobody waits for another."""
+    """Answers each question in a thread of its own."""
 
     daemon_threads = True
 

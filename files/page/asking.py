@@ -25,7 +25,7 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 @dataclass(frozen=True)
 class Heard:
-    """Of a node: its newest answer (None: there has been none), and since when it does not answer (None: it does)."""
+    """A node's newest answer (None: there was none), and since when it has not answered (None: it does)."""
 
     name: str
     reading: Reading | None

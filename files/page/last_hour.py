@@ -22,7 +22,7 @@ ASKED = "asked"
 
 @dataclass(frozen=True)
 class Hour:
-    """Of a model: tokens of a prompt and of an answer on average (0: not known), and the most who asked at once."""
+    """A model's mean tokens of a prompt and of an answer (0: not known), and the most who asked at once."""
 
     prompt: float = 0.0
     answer: float = 0.0

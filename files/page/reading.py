@@ -23,7 +23,7 @@ class Reading:
     values: dict[str, list[Value]] = field(default_factory=dict)
 
     def all(self, name: str, **labels: str) -> Iterator[Value]:
-        """Of this name, with these labels among others."""
+        """Values of this name that have these labels, among others."""
         for mine, value in self.values.get(name, []):
             if labels.items() <= mine.items():
                 yield mine, value

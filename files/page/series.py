@@ -73,7 +73,7 @@ class Kept:
 
 
 class Charts:
-    """Of all panels. `prometheus`: its URL, or nothing."""
+    """The series of all panels. `prometheus`: its URL, or nothing."""
 
     def __init__(self, prometheus: str, memory: Memory) -> None:
         self._url, self._memory = prometheus, memory
@@ -96,7 +96,7 @@ class Charts:
         return _told(panel, span, "memory", note, times, values)
 
     def _asked(self, panel: Panel, span: str) -> tuple[Kept | None, str]:
-        """An answer, and why it is not a new one. Of an hour an old one is none: this page has seen that itself."""
+        """An answer, and why it is not a new one. The last hour wants a new one: this page has seen that itself."""
         key = (panel["id"], span)
         with self._lock:
             if (kept := self._kept.get(key)) and _is_good(kept, span):

@@ -22,7 +22,7 @@ def argv(at: At, program: str, *words: str) -> list[str]:
 
 
 def environment(more: Mapping[str, str]) -> dict[str, str]:
-    """Of a process that has Tandem's own modules, whatever folder it runs in."""
+    """Environment of a process that finds Tandem's own modules, whatever folder it runs in."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     # What a bench has measured is the owner's, and not the package's.
     runs = {} if in_clone() else {"BENCH_RUNS": os.environ.get("BENCH_RUNS") or str(Path("bench-runs").absolute())}

@@ -12,7 +12,7 @@ DISTRIBUTION = "tandem-spark"
 
 
 def version() -> str:
-    """Of the clone what its pyproject.toml says, else the package's."""
+    """In a clone what its pyproject.toml says, else the package's."""
     file = ROOT / "pyproject.toml"
     if file.is_file():
         return str(tomllib.loads(file.read_text())["project"]["version"])

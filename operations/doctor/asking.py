@@ -160,7 +160,7 @@ class Examination:
                 return
 
     def _links(self, name: str) -> Links:
-        return next((links for node, links in self.seen.topic("links") if node == name), {})
+        return next((links for node, links in self.seen.topic(lambda look: look.get("links")) if node == name), {})
 
     def _one(self, name: str, one: Callable[[Host], T], deadline_s: float) -> T | None:
         """What one node says; None where it does not."""

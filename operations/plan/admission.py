@@ -56,9 +56,9 @@ def need_gib(model: ServedModel, node: Node) -> float:
 def check(
     declared: Sequence[DeclaredModel], models: Sequence[ServedModel], nodes: Sequence[Node], floor_gib: float
 ) -> None:
-    """Refuse models that do not fit side by side, node by node, with a table, and what can't be held to its part. Of
-    those on demand each has to fit beside the ones that stay loaded, one at a time, and so has the only one. One alone
-    that stays loaded, and whose memory the owner does not say, is the preflight's matter.
+    """Refuse models that do not fit side by side, node by node, with a table, and what can't be held to its part. A
+    model on demand has to fit beside the ones that stay loaded, one at a time, and so has the only one. One alone that
+    stays loaded, and whose memory the owner does not say, is the preflight's matter.
     """
     findings = [
         finding for said, each in zip(declared, models, strict=True) for finding in _of_one(each, said.memory_gib)

@@ -44,7 +44,7 @@ class Cost:
 
 
 def cost(recipe: Recipe, topology: Topology, nodes: int) -> Cost:
-    """Of a recipe in a topology over so many nodes; 0 where the recipe does not say."""
+    """What a recipe needs in a topology over so many nodes; 0 where the recipe does not say."""
     parts = nodes if topology == "cluster" else 1
     memory = free_gib(recipe, demand(recipe, topology, parts), max(SPARK_GIB), FLOOR_GIB)
     model = recipe.weights_gib or recipe.needs.model_disk_gib

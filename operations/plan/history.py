@@ -67,7 +67,7 @@ def _recipes(of: Mapping[str, Recipe], but: set[str]) -> Json:
 
 
 def role_of(name: str) -> str:
-    """Of the image of a model's engine."""
+    """Under which name the image of a model's engine is kept."""
     return f"engine-{name}" if name else "engine"
 
 

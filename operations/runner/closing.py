@@ -118,14 +118,18 @@ def summed(changing: list[str], anew: list[str]) -> str:
 def _say_sum(run: Run) -> None:
     state = run.state
     order, hosts = state.get_op_order(), [each for each in state.inventory if each in state.activated_hosts]
-    # Whoever has failed on the way has not told all.
-    if state.failed_hosts or any(len(state.ops[host]) < len(order) for host in hosts):
+    # With `-y` pyinfra looks at no operation before its turn. A node that has failed has not told all.
+    if (
+        not state.should_check_for_changes()
+        or state.failed_hosts
+        or any(len(state.ops[host]) < len(order) for host in hosts)
+    ):
         return
     changing = []
     for node in hosts:
         found = [state.ops[node][name] for name in order]
         # What stands under a condition is done by another operation too, or because of one.
-        if any(each.operation_meta._maybe_is_change and not each.global_arguments["_if"] for each in found):
+        if any(each.operation_meta.will_change and not each.global_arguments["_if"] for each in found):
             changing.append(node.name)
     _say(summed(changing, _anew(run)))
 

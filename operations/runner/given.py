@@ -107,6 +107,6 @@ def _is_not_a_knob(key: str) -> bool:
 
 
 def refuse(refusal: Refusal) -> NoReturn:
-    """Ends the run with one line for each fault. Of another exception pyinfra would print a traceback."""
+    """Ends the run with one line for each fault. For another exception pyinfra would print a traceback."""
     logger.error(f"nothing was changed; this has to be put right first:{as_table(refusal.findings)}")
     raise SystemExit(NOT_UNDERSTOOD)

@@ -81,11 +81,11 @@ class Lease:
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """For a body that closes the node's connection and opens it again: behind it the lock is taken again. `lost`
-        waits until then.
+        """For code that closes the node's connection and opens it again: the lock is taken again behind it, and
+        `lost` waits until then.
 
-        The lease is lost where somebody else had the lock in between, or the connection did not come back. What the
-        body raises is passed on.
+        The lease is lost where somebody else had the lock meanwhile, or the connection did not come back. What the
+        code raises is passed on.
         """
         self._is_away = True
         try:
@@ -111,7 +111,7 @@ class Lease:
             self._lose("somebody else has taken it while the connection was renewed")
 
     def close(self) -> None:
-        """Let go."""
+        """Gives the lock back, and ends the connection that holds it."""
         self._listener.kill()
         self._tether.close()
 

@@ -90,14 +90,20 @@ def _settle(run: Run, advice: Callable[[Recipe, Knobs, int], str], wanted: Calla
         run.looks.remember(name, survey["state"])
     for line in (*wired.remarks, *tls.remarks(knobs, serving), *monitoring_remarks(knobs, head), *ring_remarks(models)):
         logger.warning(line)
-    run.plan = plan = make_plan(declared, nodes, names=names, slots=slots)
+    run.plan = make_plan(declared, nodes, names=names, slots=slots)
     rollback.tell_changes(run)
-    if not rollback.served_last(run, run.head):
-        # Nobody has measured clusters side by side.
-        for model in (each for each in plan.models if not each.knobs.in_groups):
-            # One that has the inventory to itself could have all of it; one of several has what the owner gives it.
-            if against := advice(model.recipe, model.knobs, len(model.nodes if model.name else everyone)):
-                logger.warning(against)
+    _advise(run, len(everyone))
+
+
+def _advise(run: Run, of_all: int) -> None:
+    """Says where measurements speak for another topology than the plan's. `of_all`: nodes of the inventory."""
+    if rollback.served_last(run, run.head):
+        return
+    # Nobody has measured clusters side by side.
+    for model in (each for each in run.plan.models if not each.knobs.in_groups):
+        # One that has the inventory to itself could have all of it; one of several has what the owner gives it.
+        if against := advice(model.recipe, model.knobs, len(model.nodes) if model.name else of_all):
+            logger.warning(against)
 
 
 def _end_at(verdict: decide.Verdict) -> None:

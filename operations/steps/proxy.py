@@ -49,7 +49,7 @@ def keys(run: Run) -> Iterator[PyinfraCommand]:
 
 
 def _hashes(run: Run, path: str) -> dict[str, str]:
-    """Of a file on each node with a proxy, the head first; empty: it has none."""
+    """node -> hash of this file there, for nodes with a proxy, the head first; empty: it has none."""
     return {name: run.look(run.node(name))["secrets"][path] for name in run.plan.urls}
 
 

@@ -46,7 +46,7 @@ def checked(run: Run, where: Host) -> list[str]:
 
 
 def _checked(run: Run, where: Host, model: ServedModel, times: int) -> list[str]:
-    """Of one engine of a model, which has as many groups of nodes."""
+    """What `tandem check` says of one engine of a model that has `times` groups of nodes."""
     recipe, knobs, runs = model.recipe, model.knobs, ENGINES[model.recipe.engine]
     told: Vocabulary = {}
     if runs.VOCABULARY:

@@ -66,8 +66,8 @@ def _started(program: Program, failure: str) -> StringCommand:
 
 @step
 def watch(run: Run, *when: Start, leaving: bool) -> Iterator[PyinfraCommand]:
-    """What starts then runs where the plan has it, from the files that are there, and nowhere else. `leaving`: where it
-    has them no more they are left for now. After that goes what no service of this Tandem has.
+    """Starts or renews the services of these starts that the plan has on this node. `leaving`: services that the plan
+    no longer has stay for now. Otherwise they are removed, and so are units that no service of this version has.
     """
     found, services = run.look(host), run.plan.of(host.name).services
     gone = [] if leaving else [unit for unit in found["services"]["units"] if is_leftover(unit)]

@@ -26,7 +26,7 @@ from operations.wire.plans import Served
 
 
 def _recipes(plan: Served, name: str) -> dict[str, Recipe]:
-    """Of the models that serve, or of the one that is named. Raises DeployError."""
+    """Recipes of the models that serve, or of the one that is named. Raises DeployError."""
     try:
         found = history.recipes_of(plan)
     except ValidationError:

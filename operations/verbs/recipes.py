@@ -1,6 +1,6 @@
 """`tandem recipes`, `tandem recipes [NAME] [--dir FOLDER]`: Tandem's own for who chooses one, without a node.
 
-Of another folder what the lint says of each.
+For another folder: what the lint says of each.
 """
 
 from __future__ import annotations

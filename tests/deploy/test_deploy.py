@@ -38,6 +38,8 @@ def test_a_plan_ends_with_what_it_comes_to(tmp_path: Path) -> None:
         f"would change on: {', '.join(NAMES)}; engines that would start anew: "
         + ", ".join(f"{ENGINE} on {name} (other settings)" for name in NAMES)
     )
+    # With `-y` pyinfra does not look beforehand.
+    assert "nothing would change" not in deploy(tmp_path, states, "--dry", "-y", *flags(topology="cluster")).text
     assert deploy(tmp_path, states, "--dry", "--data", "topology=pair").text.count("would") == 0
     assert outcome.commands == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
+_DESCRIBED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 #: Parts of the manual that an owner reads; the others are looked things up in.
 OWNERS = ("First steps", "Tasks")
 #: Words of a sentence: on the average of all these pages, of one page, and of one sentence.
@@ -68,6 +70,22 @@ def test_no_line_of_a_page_begins_as_a_heading_by_chance() -> None:
         prose = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.DOTALL | re.MULTILINE)
         assert re.findall(r"^#+[^#\s].*", prose, flags=re.MULTILINE) == [], path.name
         assert not text.startswith("---") or re.match(r"---\n(?:\w+: .*\n)+---\n# ", text), path.name
+
+
+#: A sentence that begins so is read twice.
+_TWICE = re.compile(r"(?:^|[.:!?] |\| )(?:Of|Whoever) \S+")
+
+
+def test_no_sentence_begins_with_what_it_is_a_part_of() -> None:
+    found = []
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        blocks = re.split(r"\n\s*\n", re.sub(r"^ *```.*?^ *```$", "", path.read_text(), flags=re.DOTALL | re.MULTILINE))
+        found += [f"{path.name}: {each}" for block in blocks for each in _TWICE.findall(" ".join(block.split()))]
+    for path in (path for room in ("operations", "bench", "files", "manual") for path in (ROOT / room).rglob("*.py")):
+        nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, _DESCRIBED)]
+        texts = [" ".join((ast.get_docstring(node) or "").split()) for node in nodes]
+        found += [f"{path.relative_to(ROOT)}: {each}" for text in texts for each in _TWICE.findall(text)]
+    assert found == []
 
 
 def test_what_is_a_sentence() -> None:

@@ -35,6 +35,13 @@ def form(schema: Any) -> dict[str, Any]:
     return {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}}
 
 
+#: As many as an agent with several servers of tools has.
+TOOLS = [
+    {"function": {"name": f"f{n}", "parameters": {"properties": {f"p{m}": {"type": "string"} for m in range(8)}}}}
+    for n in range(240)
+]
+
+
 def picture(url: Any) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": url}]}]}
 
@@ -51,6 +58,20 @@ def picture(url: Any) -> dict[str, Any]:
         ({"documents": ["a"] * 2_049}, "`documents`: 2049 are too many"),
         ({"stop": ["a"] * 65}, "`stop`: 65 are too many"),
         ({"logit_bias": {str(n): 1 for n in range(4_097)}}, "`logit_bias`: 4097 are too many"),
+        ({"input": [{"role": "user"}] * 10_001}, "`input`: 10001 are too many"),
+        ({"dry_sequence_breakers": ["a"] * 65}, "`dry_sequence_breakers`: 65 are too many"),
+        ({"bad_words": ["a" * 10_000_000]}, "more than 16384 characters together"),
+        ({"stop": "a" * 16_385}, "more than 16384 characters together"),
+        ({"guided_choice": ["x" * 16_000] * 4_000}, "more than 262144 characters together"),
+        ({"stop_regex": "(a+)+$"}, "name words in `stop`"),
+        ({"grammar_triggers": [{"type": 2, "value": "((x+x+)+)+y"}]}, "name words in `stop`"),
+        ({"input": ["a"], "padding": "max_length"}, "leave it out"),
+        ({"max_dynamic_patch": 9}, "leave it out"),
+        (picture({"url": f"data:;base64,{PNG}", "max_dynamic_patch": 9}), "leave it out"),
+        ({"messages": [{"tools": [{"parameters": {"pattern": "((a{0,99}){0,99}){0,99}"}}]}]}, "multiply to"),
+        ({"tools": TOOLS * 6}, "tools of a request have more than 20000 values"),
+        ({"tools": TOOLS, "tool_choice": "required"}, "more than 5000 values"),
+        ({"tools": [{"strict": True}, *TOOLS]}, "more than 5000 values"),
         (form(deep(400)), "more than 64 deep"),
         (form({"enum": list(range(5_000))}), "more than 5000 values"),
         ({"tools": [{"function": {"parameters": deep(400)}}]}, "more than 64 deep"),
@@ -87,6 +108,11 @@ def test_what_would_cost_an_engine_s_server_seconds_is_refused(asked: dict[str, 
         {"messages": [{"role": "user", "content": "hi"}] * 2_000},
         {"prompt": list(range(100_000))},
         {"input": list(range(100_000))},
+        {"input": [{"role": "user", "content": "a"}] * 5_000},
+        {"tools": TOOLS},
+        {"tools": TOOLS, "tool_choice": {"type": "auto"}},
+        {"guided_json": json.dumps({"enum": ["a" * 100] * 300})},
+        {"documents": [{"text": "a cat", "image": "cat.jpg", "source_url": "https://10.0.0.1/cat"}]},
         form(deep(20)),
         form({"enum": list(range(1_000))}),
         picture({"url": f"data:image/png;base64,{PNG}"}),
@@ -151,6 +177,13 @@ def test_what_two_readers_would_read_differently_is_fetched_from_nobody(
         {"previous_input_messages": [{"content": [{"type": "image_url", "image_url": "http://127.0.0.1/x"}]}]},
         {"messages": [{"content": [{"type": "image", "url": "http://127.0.0.1/x"}]}]},
         {"messages": [{"content": [{"type": "file", "file": {"file_data": "x", "url": "http://127.0.0.1/x"}}]}]},
+        {"messages": [{"content": [{"type": "a", "video_url": {"type": "text", "url": "http://127.0.0.1/x"}}]}]},
+        {"messages": [{"content": [{"type": "a", "file": {"type": "text", "url": "http://127.0.0.1/x"}}]}]},
+        {"messages": [{"content": [{"type": "document", "source": {"type": "text", "url": "http://127.0.0.1/x"}}]}]},
+        {"input": [{"type": "text", "image": "http://127.0.0.1/a.png"}]},
+        {"documents": [{"content": [{"type": "image_url", "image_url": "http://127.0.0.1/x"}]}]},
+        {"ref_audio": "http://127.0.0.1/x"},
+        picture("http://images.example.org/" + "a" * 5_000),
     ],
     ids=str,
 )
@@ -170,6 +203,26 @@ def test_names_and_patterns_are_looked_through_for_no_longer_than_a_moment() -> 
         began = time.process_time()
         assert "characters together" in wrong(body)
         assert time.process_time() - began < 0.5
+
+
+def test_where_pictures_stand_is_looked_for_once_in_each_part() -> None:
+    """Each of these was seconds: names times parts, and a pattern that was tried on all of a text."""
+    many: list[dict[str, int]] = [{}] * 20_000 + [{f"{n}_url": 0 for n in range(20_000)}]
+    bodies = [
+        {"system": many},
+        picture({"url": f"data:{'a' * 8_000_000}!,x"}),
+        picture("data:image/png," + "A\n" * 4_000_000),
+    ]
+    for body in (*bodies, picture("data:image/png;base64," + "=" * 8_000_000)):
+        began = time.process_time()
+        wrong(body)
+        assert time.process_time() - began < 0.5
+
+
+def test_pictures_of_llama_cpp_s_prompts_are_pictures() -> None:
+    assert "a picture is a PNG" in wrong({"prompt": {"prompt_string": "a", "multimodal_data": [PNG, "AAAA"]}})
+    asked = {"prompt": {"prompt_string": "a", "multimodal_data": [PNG]}}
+    assert wrong(asked) == "" and len(media.find(asked).media) == 1
 
 
 @pytest.mark.parametrize("said", [2.0, "2", 2, "2.0", "2_0", True, 2.5, -1, [2], "٢", 1e300, "9" * 400])

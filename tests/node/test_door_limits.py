@@ -170,6 +170,17 @@ def test_a_client_s_own_objects_are_no_bill(setup: Setup, path: str, kind: str, 
     assert cost_of(path, kind, text) == tokens
 
 
+def test_a_message_that_its_client_leaves_costs_its_pieces_too(setup: Setup) -> None:
+    begin = b'event: message_start\ndata: {"message":{"usage":{"input_tokens":12,"output_tokens":1}}}\n\n'
+    piece = b'event: content_block_delta\ndata: {"delta":{"text":"a"}}\n\n'
+    visit = part("litellm", "door_limits").Visit(part("litellm", "door_keys").Key("a", "h"), asked=3, was_asked=True)
+    answer = part("litellm", "door_usage").Answer(visit, "/v1/messages", b"text/event-stream")
+    answer.pass_on(begin + piece * 20, True)
+    assert visit.tokens == 12 + 21
+    answer.pass_on(b'event: message_delta\ndata: {"usage":{"output_tokens":20}}\n\n', False)
+    assert visit.tokens == 32
+
+
 def cost_of(path: str, kind: str, text: bytes) -> int:
     """Tokens that this answer has cost."""
     visit = part("litellm", "door_limits").Visit(part("litellm", "door_keys").Key("a", "h"), was_asked=True)

@@ -79,6 +79,25 @@ def test_what_it_does_not_take(forms: Any, body: bytes, kind: bytes, why: str) -
     assert why in forms.read(body, kind)
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        b'form-data; filename="a.wav"; name="file"',
+        b'form-data; name="file"; filename="a.wav"; size=3',
+        b"form-data; name=\"file\"; filename*=UTF-8''" + b"%D0%B0" * 170,
+    ],
+)
+def test_what_a_file_s_part_may_say_of_it(forms: Any, head: bytes) -> None:
+    sound = b"--xxxxxxxx\r\nContent-Disposition: " + head + b"\r\n\r\nRIFF\r\n"
+    assert forms.read(MODEL + sound + END, KIND)["file"] == 4
+
+
+def test_a_part_has_one_name(forms: Any) -> None:
+    for more in (b'; name="model"', b"; name*=UTF-8''model", b"; a" * 9):
+        sound = b'--xxxxxxxx\r\nContent-Disposition: form-data; name="file"; filename="a"' + more + b"\r\n\r\nRIFF\r\n"
+        assert "no plain name" in forms.read(MODEL + sound + END, KIND)
+
+
 def test_seconds_of_a_sound_are_no_tokens_and_its_size_counts() -> None:
     key = part("litellm", "door_keys").Key("a", "")
     visit = part("litellm", "door_limits").Visit(key, asked=1_480, was_asked=True)

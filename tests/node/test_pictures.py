@@ -69,6 +69,13 @@ PHOTO = segment(0xE1, b"Exif" + b"x" * 60_000)
         (gif(1, 1, b"!\xff" + (b"\x50" + b"x" * 80) * 740 + b"\x00", first(0, 0, 300, 200)), 60_000),
         (gif(300, 200, EXTENSION, first(0, 0, 300, 200)), 60_000),
         (gif(1, 1, first(0, 0, 13_000, 13_000)), 13_000**2),
+        # Bytes between the blocks are skipped.
+        (gif(30, 20, b"\0\0\0", first(0, 0, 30, 20)), 600),
+        # Pillow takes what follows for a further part.
+        (gif(1, 1, b"!\xf9\0", first(0, 0, 1, 1)), None),
+        (gif(1, 1, b"!\xff\x0bNETSCAPE2.0\0", first(0, 0, 1, 1)), None),
+        (gif(30, 20, b"!\xff\x0bNETSCAPE2.0\x03\1\0\0\0", first(0, 0, 30, 20)), 600),
+        (gif(1, 1), None),
         (webp(b"VP8X", b"x" * 4 + (3_999).to_bytes(3, "little") + (2_999).to_bytes(3, "little")), 12_000_000),
         (webp(b"VP8L", b"\x2f" + (3_999 | 2_999 << 14).to_bytes(4, "little")), 12_000_000),
         (webp(b"VP8 ", b"x" * 6 + struct.pack("<HH", 4_000, 3_000)), 12_000_000),

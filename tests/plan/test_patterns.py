@@ -16,6 +16,11 @@ REFUSED = {
     "(a|ab)*c": "a choice within a repetition",
     r"(\w+) \1": "refers back to a group",
     r"(x)?(?(1)y|z)": "refers back to a group",
+    r"(?P<x>a)(?P=x)": "refers back to a group",
+    r"(a[)]+\)?)+": "a repetition within a repetition",
+    "(?:x(?:ab|cd))*": "a choice within a repetition",
+    "(?:a|.)*": "a choice within a repetition",
+    "(?x) a": "is in the verbose form",
     "(": "is not a regular expression",
     "a{99999999999}": "is not a regular expression",
     "a" * (LONGEST + 1): f"more than {LONGEST} characters",
@@ -27,9 +32,13 @@ def test_what_can_take_for_ever_is_refused(pattern: str, said: str) -> None:
     assert said in fault(pattern)
 
 
-@pytest.mark.parametrize(
-    "pattern", [r"Using \w+ for (?:A|B)", r"(?i)CUDA graph (pool )?memory:? *-\d", "x{2,5}y+", "(ab){3}c*", "(a|b)c"]
+FLAT = (
+    *(r"Using \w+ for (?:A|B)", r"(?i)CUDA graph (pool )?memory:? *-\d", "x{2,5}y+", "(ab){3}c*", "(a|b)c", "(a|b)*c"),
+    *(r"(?:\d|[x|y)])+", r"[(]a+[)]+", r"\(a+\)+", "a{}+b{,}", r"(?#(a+)b", r"\123+", "(?:a|bc){1}", "[]+)]+x*"),
 )
+
+
+@pytest.mark.parametrize("pattern", FLAT)
 def test_what_is_flat_is_fine(pattern: str) -> None:
     assert fault(pattern) == ""
 

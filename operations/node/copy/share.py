@@ -61,7 +61,7 @@ class Shared:
     """What is served, and to whom: addresses of peers, a snapshot (of it what the patterns `only` mean, none: all), an
     image by name.
 
-    Of a snapshot that is still arriving: `have`, name -> blob of what is there; `coming`, names that are on their way;
+    For a snapshot that is still arriving: `have`, name -> blob of what is there; `coming`, names that are on their way;
     `uploads`, how many files are given at once. `kernels`: what is listed of them; the snapshot is their folder.
     """
 

@@ -15,8 +15,8 @@ PATIENCE_S = 10
 
 
 def main(counters: Mapping[str, Sequence[str]]) -> list[Prefix]:
-    """Of each engine that answers here and counts them. `counters`: `asked` and `found` -> names of an engine's, the
-    newest first.
+    """Hits of the prefix cache, for each engine here that answers and counts them. `counters`: `asked` and `found` ->
+    names of an engine's counters, the newest first.
     """
     units = services.main(services.engines())["units"]
     return [found for state in units.values() if state.get("url") and (found := _of(state["url"], counters))]

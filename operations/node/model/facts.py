@@ -28,8 +28,8 @@ def has_mtp(snapshot: Path) -> bool | None:
 
 
 def layout(places: Iterable[Path]) -> Layout:
-    """What the ranks of a cluster are cut by: `heads` and `layers` (0: it is not said), and `architectures`. Of the
-    first of these folders that has a configuration; nothing where none has.
+    """What the ranks of a cluster are cut by: `heads` and `layers` (0: it is not said), and `architectures`. Read
+    from the first of these folders that has a configuration; empty where none has.
     """
     config = next((found for found in map(_config, places) if found is not None), None)
     if config is None:

@@ -147,7 +147,7 @@ class Header:
         return length
 
     def _list(self) -> tuple[int, int]:
-        """Of what type it is, and how many of them."""
+        """Type and number of its values."""
         of, count = self._number("I"), int(self._number("Q"))
         if of == _LIST:
             raise NotGguf("its header has lists of lists")

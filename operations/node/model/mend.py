@@ -29,7 +29,7 @@ def main(store: str, folder: str, revision: str, kind: str = "model", only: Sequ
 def set_aside(file: Path) -> None:
     """Its blob is kept under another name until the right one has its place: a hash decides, not a size.
 
-    Of a blob in the Hub client's shared store the link alone is renamed: other models may have it too.
+    In the Hub client's shared store the link alone is renamed: other models may have the blob too.
     """
     blob = file.parent / os.readlink(file) if file.is_symlink() else file
     blob.rename(blob.with_name(f"{blob.name}.broken"))

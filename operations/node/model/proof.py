@@ -98,7 +98,7 @@ def _forget(snapshot: Path, names: Collection[str]) -> None:
 
 
 def expect_only(snapshot: Path, names: Collection[str], only: Sequence[str] = ()) -> None:
-    """Of the patterns `only` (none: of all) the revision has these files: what else was proven once is not missed."""
+    """Among files with the patterns `only` the revision has just these: others, once proven, are not missed."""
     known = _read(_record(snapshot))
     kept = {name: stamp for name, stamp in known.items() if name in names or not is_wanted(name, only)}
     if kept != known:

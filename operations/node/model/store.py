@@ -54,7 +54,7 @@ def left_over(repo: Path) -> dict[Path, Files]:
 def remove(repo: Path, revision: str) -> None:
     """Take a revision away. It has no name any more before its first file goes, and what others have stays.
 
-    Whoever is broken off in between leaves what `left_over` finds. Raises OSError.
+    Where it is broken off in between, `left_over` finds what is left. Raises OSError.
     """
     snapshot, aside = repo / "snapshots" / revision, repo / f"{GONE}{revision}"
     drop(aside)

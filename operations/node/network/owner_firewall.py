@@ -110,8 +110,8 @@ def tries(
 
 
 def shut(wanted: Sequence[Tried]) -> list[Shut]:
-    """Of connections that are to be let in those that this node's firewall drops or refuses, each with what it is and
-    how it lets them in. Empty as well where its rules can't be copied: what the wire says comes later.
+    """Wanted connections that the node's own firewall blocks, each with the firewall's name and the command that opens
+    it. Empty as well where its rules can't be copied: the fabric's proof tests the wire later.
     """
     rules = _rules()
     if not wanted or not _may_drop(rules) or read(OPEN) == (mark := _mark(wanted, rules)):
@@ -143,7 +143,7 @@ def shut(wanted: Sequence[Tried]) -> list[Shut]:
 
 
 def _mark(wanted: Sequence[Tried], rules: tuple[str, str]) -> str:
-    """Of these connections and rules; what rules have counted, and when they were read, is none of it."""
+    """Hash of these connections and rules, without the rules' counters and the time of reading."""
     counted = r"\[\d+:\d+\]|packets \d+ bytes \d+|^#.*$"
     plain = [re.sub(counted, "", text, flags=re.MULTILINE) for text in rules]
     return hashlib.sha256(json.dumps([wanted, plain]).encode()).hexdigest()
@@ -157,7 +157,7 @@ def _lets_some_in(rules: tuple[str, str], port: int) -> bool:
 
 
 def _kept_out(tried: Sequence[Tried], rules: tuple[str, str]) -> list[Tried] | None:
-    """Of connections over one netdev; None: the rules could not be tried."""
+    """Which of these connections, all over one netdev, are blocked; None: the rules could not be tried."""
     others = sorted(folder.name for folder in NET.iterdir() if folder.name != "lo")
     given = json.dumps({"iptables": rules[0], "nft": rules[1], "tries": list(tried), "others": others})
     try:

@@ -20,5 +20,5 @@ def hashes() -> dict[str, str]:
 
 
 def hash_of(file: Path) -> str:
-    """Of one; empty: there is none."""
+    """SHA-256 of a file in hex; empty: there is none."""
     return hashlib.sha256(file.read_bytes()).hexdigest() if file.exists() else ""

@@ -128,9 +128,9 @@ def keep(start: Start, path: Path = KEPT) -> None:
 
 
 def bounded(starts: Sequence[Start]) -> list[Start]:
-    """Without the oldest where there are too many of one plan, or in all.
+    """Without the oldest starts beyond the bounds of one plan, and of all.
 
-    Of each plan the longest start stays, and the newest that is held against a loader: the next start goes by it.
+    A plan's longest start stays, and its newest one that is held against a loader: the next start goes by both.
     """
     plans: dict[tuple[str, str], list[Start]] = {}
     for each in starts:

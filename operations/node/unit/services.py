@@ -26,9 +26,10 @@ _PROPERTIES = "ActiveState,SubState,UnitFileState,ActiveEnterTimestamp,NRestarts
 
 
 def main(units: Sequence[str], all_here: bool = False) -> Services:
-    """Of these units, and with `all_here` of all that lie here. `units`: name -> systemd's properties, with
-    the spec that it was started from, and topology and image id of its container where it has one; `strays`: containers
-    of Tandem's, or under its names, that no unit has.
+    """State of these units; with `all_here`, of all that lie here.
+
+    Returns `units`: name -> systemd's properties, with the spec that it was started from, and topology and image id of
+    its container where it has one; and `strays`: containers of Tandem's, or under its names, that no unit has.
     """
     units = list(dict.fromkeys([*units, *(installed() if all_here else [])]))
     containers = {c["Name"].lstrip("/"): c for c in docker_inspect("container", *_our_containers(units))}

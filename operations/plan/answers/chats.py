@@ -84,7 +84,7 @@ def _schema_right(seen: Seen) -> None:
 
 def _all_said(seen: Seen) -> Iterator[tuple[str, Said]]:
     """Every answer that could be read and came to its end, but those that were recited. Where calls are forbidden a
-    model may write one: the engine takes it for text, as it was told. Of one that was cut a parser may not know yet
+    model may write one: the engine takes it for text, as it was told. In one that was cut a parser may not know yet
     what a tag belongs to.
     """
     own = {"tool-none", *(each.name for each in recited.QUESTIONS)}

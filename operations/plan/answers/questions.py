@@ -23,7 +23,7 @@ def user(text: str) -> list[Json]:
 
 
 def _chat(name: str, messages: list[Json], tokens: int = 64, needs: tuple[str, ...] = (), **more: Any) -> Question:
-    """Of OpenAI's protocol, at temperature 0."""
+    """A question of OpenAI's protocol, at temperature 0."""
 
     def body(seen: Seen) -> Json:
         room = {"max_tokens": seen.subject.room(tokens), "temperature": 0, "seed": 1}
@@ -33,7 +33,7 @@ def _chat(name: str, messages: list[Json], tokens: int = 64, needs: tuple[str, .
 
 
 def _cut(name: str, messages: list[Json], needs: tuple[str, ...] = (), **more: Any) -> Question:
-    """Of which the count of the prompt's tokens is wanted alone."""
+    """A question of which only the count of the prompt's tokens is wanted."""
     body = {"messages": messages, "max_tokens": 1, "temperature": 0, **more}
     return Question(name, CHAT, lambda _: body, ("chat", *needs))
 
@@ -51,7 +51,7 @@ def _forced(name: str, text: str, tools: tuple[str, ...], choice: str | Json, **
 
 
 def _message(name: str, text: str, tokens: int = 64, needs: tuple[str, ...] = (), **more: Any) -> Question:
-    """Of Anthropic's protocol."""
+    """A question of Anthropic's protocol."""
 
     def body(seen: Seen) -> Json:
         return {"messages": user(text), "max_tokens": seen.subject.room(tokens), "temperature": 0, **more}

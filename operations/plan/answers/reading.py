@@ -95,7 +95,7 @@ def whole(answered: Answered) -> Json:
 
 
 def chat(answered: Answered) -> Said:
-    """Of /v1/chat/completions. Raises Wrong where it is not in OpenAI's form."""
+    """An answer of /v1/chat/completions. Raises Wrong where it is not in OpenAI's form."""
     try:
         return _chat_stream(answered) if "events" in answered else _chat(whole(answered))
     except (KeyError, IndexError, TypeError, AttributeError) as error:
@@ -103,7 +103,7 @@ def chat(answered: Answered) -> Said:
 
 
 def message(answered: Answered) -> Said:
-    """Of /v1/messages. Raises Wrong where it is not in Anthropic's form, Undecided without such a path."""
+    """An answer of /v1/messages. Raises Wrong where it is not in Anthropic's form, Undecided without such a path."""
     if answered.get("status") in (404, 405, 501):
         raise Undecided("the engine has no such path")
     try:

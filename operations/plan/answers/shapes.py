@@ -77,11 +77,11 @@ class Seen:
         return found
 
     def chat(self, name: str) -> Said:
-        """Of OpenAI's protocol."""
+        """An answer's shape in OpenAI's protocol."""
         return self._read(chat(self.answered(name)))
 
     def message(self, name: str) -> Said:
-        """Of Anthropic's."""
+        """An answer's shape in Anthropic's protocol."""
         return self._read(message(self.answered(name)))
 
     def _read(self, said: Said) -> Said:

@@ -57,9 +57,9 @@ def rank_environment(node: Node, ranks: Sequence[Node]) -> dict[str, str]:
 def _ring_environment(node: Node, ranks: Sequence[Node]) -> dict[str, str]:
     """The same in a ring: over the cables to the other ranks, and no other.
 
-    Of NCCL by [W] in docs/sources.md: a port leads to one rank alone, so twins of different ports must not be merged
-    into one device, and the device is chosen by the peer's subnet. Whoever asks for an interface takes its address, and
-    each address of a node can be reached from both others (operations/plan/cluster/ring.py).
+    A port leads to one rank alone: NCCL must not merge twins of different ports into one device, and chooses the device
+    by the peer's subnet ([W] in docs/sources.md). A program that asks for an interface takes its address, and each
+    address of a node can be reached from both others (operations/plan/cluster/ring.py).
     """
     others = {each.name for each in ranks}
     used = [place for place, end in enumerate(node.ends) if end in others]

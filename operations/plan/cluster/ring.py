@@ -65,7 +65,7 @@ def cable_subnet(rail: IPv4Network, one: int, other: int) -> IPv4Network:
 
 
 def subnets_of(index: int, rails: Sequence[IPv4Network]) -> tuple[IPv4Network, ...]:
-    """Of a node's rails, those to the next node first."""
+    """Subnets of a node's cables, those to the next node first."""
     return tuple(cable_subnet(rail, index, other) for other in neighbours(index) for rail in rails)
 
 

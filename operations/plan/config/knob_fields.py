@@ -121,8 +121,8 @@ class KnobFields(BaseModel):
       ADDRESS     an IPv4 address of the head; the other nodes' proxies stay on loopback then
     """
 
-    proxy_port: int = Field(8000, ge=1, le=65535)
-    """The proxies' port, 1024 or higher: those below are root's, and the proxy runs without it."""
+    proxy_port: int = Field(8000, ge=1024, le=65535)
+    """The proxies' port: those below are root's, and the proxy runs without it."""
 
     proxy_address: str = ""
     """An IPv4 address of the office network that nobody has. It moves to another node that serves when its own one, or
@@ -241,8 +241,9 @@ class KnobFields(BaseModel):
     """
 
     min_free_kbytes: int = 0
-    """What the kernel keeps free for itself (vm.min_free_kbytes), over boots; 0: as it is. More lets the driver find
-    memory where it is short. An engine's start misses 1.5 times as much ([Y]): think of 1048576, and not of more.
+    """What the kernel keeps free for itself (vm.min_free_kbytes, 65536 to 8388608), over boots; 0: as it is. More lets
+    the driver find memory where it is short. An engine's start misses 1.5 times as much ([Y]): think of 1048576, and
+    not of more.
     """
 
     fallback: Literal["off", "solo"] = "off"

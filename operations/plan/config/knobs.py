@@ -106,10 +106,10 @@ class Knobs(KnobFields):
             raise ValueError("expected off, self, or files:CERTIFICATE,KEY")
         return text
 
-    @field_validator("proxy_port")
+    @field_validator("proxy_port", mode="before")
     @classmethod
-    def _unprivileged(cls, port: int) -> int:
-        if 1 <= port < 1024:
+    def _unprivileged(cls, port: object) -> object:
+        if str(port).isdecimal() and 1 <= int(str(port)) < 1024:
             raise ValueError("ports below 1024 are root's, and the proxy runs without it: expected 1024 to 65535")
         return port
 

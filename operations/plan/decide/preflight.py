@@ -161,8 +161,8 @@ def _needed(absence: Absence, recipe: Recipe | None = None, head: str = "") -> F
 
 
 def _unpinned(of: DeclaredModel, head: Survey) -> Iterator[Finding]:
-    """A revision has to be named: what is called main today is another model tomorrow. Of several models each names its
-    own: two recipes have two commits.
+    """A revision has to be named: what is called main today is another model tomorrow. Each of several
+    models names its own: two recipes have two commits.
     """
     recipe, main = of.recipe, head.get("main", {})
     place = f'models["{of.name}"]' if of.name else "group_data/all.py"

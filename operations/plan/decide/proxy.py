@@ -84,8 +84,8 @@ def planned(seen: Seen, name: str) -> Proxies:
 
 
 def _urls(seen: Seen, model: ServedModel, here: str) -> Iterator[str]:
-    """Where engines of a model answer this node's proxy. Of one that waits for its turn both where it is and where it
-    will be: a deploy that is broken off behind its renewal could tell nobody.
+    """URLs at which this node's proxy reaches the engines of a model. One that is still to be renewed has two, the old
+    and the new: a deploy that is interrupted leaves one that works.
     """
     for name, url in model.endpoints.items():
         found = seen.look(name)

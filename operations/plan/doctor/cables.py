@@ -48,7 +48,7 @@ def judge(seen: Seen) -> Iterator[Symptom]:
     """Needs the frames of all nodes that answer."""
     if not seen.needs_rails or len(seen.cables) < 2:
         return
-    links = dict(seen.topic("links"))
+    links = dict(seen.topic(lambda look: look.get("links")))
     heard = {
         (node, each["device"], each["node"], each["from"])
         for node, told in seen.cables.items()

@@ -27,7 +27,7 @@ ENDED = Kind(
 
 def judge(seen: Seen) -> Iterator[Symptom]:
     """Nodes without one have nothing to say."""
-    for node, told in seen.topic("certificate"):
+    for node, told in seen.topic(lambda look: look.get("certificate")):
         days = told.get("days")
         if days is None or days >= RENEW_DAYS:
             continue

@@ -38,7 +38,7 @@ AWAY = Kind(
 
 def judge(seen: Seen) -> Iterator[Symptom]:
     """The nodes among each other, and against this machine."""
-    for node, told in seen.topic("clock"):
+    for node, told in seen.topic(lambda look: look.get("clock")):
         if told["running"]:
             if told["synchronized"] is False:
                 yield found(UNSYNCHRONISED, REMARK, node, service=told["running"][0])

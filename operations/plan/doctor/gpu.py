@@ -84,8 +84,8 @@ UNEQUAL = Kind(
 
 def judge(seen: Seen) -> Iterator[Symptom]:
     """Each GPU as it is, and under load."""
-    drivers = {node: software["driver"] for node, software in seen.topic("software")}
-    for node, told in seen.topic("gpu"):
+    drivers = {node: software["driver"] for node, software in seen.topic(lambda look: look.get("software"))}
+    for node, told in seen.topic(lambda look: look.get("gpu")):
         if not told["gpus"]:
             if drivers.get(node):
                 yield found(NOT_SEEN, BAD, node, driver=drivers[node])

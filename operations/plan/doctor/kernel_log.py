@@ -64,7 +64,7 @@ OTHERS = {
 
 def judge(seen: Seen) -> Iterator[Symptom]:
     """One row for each kind of event of each node."""
-    for node, told in seen.topic("kernel_log"):
+    for node, told in seen.topic(lambda look: look.get("kernel_log")):
         if not told["readable"]:
             yield Symptom(UNASKED, (node,), "the kernel's log: the journal has none of it here")
         if told["cut"]:

@@ -64,19 +64,19 @@ SHARED = Kind(
 
 def judge(seen: Seen, ports: Mapping[str, Mapping[int, str]]) -> Iterator[Symptom]:
     """`ports`: by node, what Tandem wants to listen on there, with the knob that says so."""
-    for node, memory in seen.topic("memory"):
+    for node, memory in seen.topic(lambda look: look.get("memory")):
         yield from _memory(node, memory)
-    for node, heat in seen.topic("heat"):
+    for node, heat in seen.topic(lambda look: look.get("heat")):
         for zone in heat["zones"]:
             if zone["celsius"] >= HOT:
                 yield found(IS_HOT, BAD, node, sensor=zone["name"], celsius=zone["celsius"])
-    for node, disk in seen.topic("disk"):
+    for node, disk in seen.topic(lambda look: look.get("disk")):
         yield from _disk(node, disk)
-    speeds = {node: told["read"]["gb_s"] for node, told in seen.topic("disk") if told["read"]}
+    speeds = {node: told["read"]["gb_s"] for node, told in seen.topic(lambda look: look.get("disk")) if told["read"]}
     if speeds and min(speeds.values()) < 0.5 * max(speeds.values()):
         told_speeds = ", ".join(f"{node} {speed:.1f} GB/s" for node, speed in speeds.items())
         yield found(UNEQUAL, REMARK, *speeds, speeds=told_speeds)
-    for node, holders in seen.topic("holders"):
+    for node, holders in seen.topic(lambda look: look.get("holders")):
         yield from _holders(node, holders, ports.get(node, {}))
 
 
@@ -135,6 +135,6 @@ def _holders(node: str, told: Holders, ports: Mapping[int, str]) -> Iterator[Sym
 
 def figures(seen: Seen) -> Iterator[str]:
     """What was measured, for people."""
-    for node, told in seen.topic("disk"):
+    for node, told in seen.topic(lambda look: look.get("disk")):
         if told["read"]:
             yield f"{node}: {told['read']['disk'] or 'its disk'} reads {told['read']['gb_s']:.1f} GB/s"

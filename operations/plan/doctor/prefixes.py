@@ -27,7 +27,7 @@ NEVER_HITS = Kind(
 
 def judge(seen: Seen) -> Iterator[Symptom]:
     """Engines that were asked for much and found nothing (vLLM #54504 on hybrids, #51198 on a GB10)."""
-    for node, engines in seen.topic("prefixes"):
+    for node, engines in seen.topic(lambda look: look.get("prefixes")):
         for each in engines:
             if each["asked"] >= ENOUGH and not each["found"]:
                 yield found(NEVER_HITS, REMARK, node, url=each["url"], asked=each["asked"])

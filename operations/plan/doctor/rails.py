@@ -122,7 +122,7 @@ def judge(seen: Seen) -> Iterator[Symptom]:
     if not seen.needs_rails:
         yield Symptom(UNASKED, tuple(seen.looks), "the fabric: this topology has none")
         return
-    links, ports = dict(seen.topic("links")), dict(seen.topic("ports"))
+    links, ports = dict(seen.topic(lambda look: look.get("links"))), dict(seen.topic(lambda look: look.get("ports")))
     for node, rails in seen.rails.items():
         if not rails:
             yield found(RAIL_NO_NIC, BAD, node)
@@ -140,7 +140,7 @@ def judge(seen: Seen) -> Iterator[Symptom]:
 
 def _networks(seen: Seen) -> Iterator[Symptom]:
     """What a deploy judges by at a start, of starts that no deploy has seen."""
-    for node, networks in seen.topic("networks"):
+    for node, networks in seen.topic(lambda look: look.get("networks")):
         for unit, names in networks.items():
             if "Socket" in names:
                 yield found(SOCKETS, BAD, node, unit=unit)
@@ -196,7 +196,7 @@ def _streams(seen: Seen, ports: dict[str, dict[str, Port]]) -> Iterator[Symptom]
 
 
 def _rdma(seen: Seen, ports: dict[str, dict[str, Port]]) -> Iterator[Symptom]:
-    links = dict(seen.topic("links"))
+    links = dict(seen.topic(lambda look: look.get("links")))
     devices = {
         node: {rail: links[node][rail]["rdma"] for rail in rails if rail in links.get(node, {})}
         for node, rails in seen.rails.items()
@@ -252,9 +252,9 @@ def _way(stream: Measured) -> str:
 
 def figures(seen: Seen) -> Iterator[str]:
     """What was measured, and by what the ranks speak, for people."""
-    for node, networks in seen.topic("networks"):
+    for node, networks in seen.topic(lambda look: look.get("networks")):
         yield from (f"{node}: NCCL in {unit} uses {' and '.join(names)}" for unit, names in networks.items() if names)
-    ports = dict(seen.topic("ports"))
+    ports = dict(seen.topic(lambda look: look.get("ports")))
     for kind, told in (("TCP", seen.streams), ("RDMA", seen.rdma)):
         for stream in told:
             if "gbit_s" in stream:

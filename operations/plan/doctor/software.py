@@ -94,7 +94,7 @@ NCCL_TWICE = Kind(
 
 def judge(seen: Seen) -> Iterator[Symptom]:
     """What differs, and NCCL."""
-    told = dict(seen.topic("software"))
+    told = dict(seen.topic(lambda look: look.get("software")))
     for key, (severity, kind) in ALIKE.items():
         if unlike := differing({node: cast("Mapping[str, str]", software)[key] for node, software in told.items()}):
             yield found(kind, severity, *told, unlike=unlike)
@@ -103,7 +103,7 @@ def judge(seen: Seen) -> Iterator[Symptom]:
             yield found(NIGHTLY, REMARK, node, packages=packages)
     firmware = {
         node: ", ".join(sorted({port["firmware"] for port in ports.values() if port["firmware"]}))
-        for node, ports in seen.topic("ports")
+        for node, ports in seen.topic(lambda look: look.get("ports"))
     }
     if unlike := differing(firmware):
         yield found(NIC_FIRMWARE, BAD, *firmware, unlike=unlike)
@@ -112,7 +112,7 @@ def judge(seen: Seen) -> Iterator[Symptom]:
 
 def _nccl(seen: Seen) -> Iterator[Symptom]:
     told = {}
-    for node, software in seen.topic("software"):
+    for node, software in seen.topic(lambda look: look.get("software")):
         nccl = software["nccl"]
         if not nccl:
             yield Symptom(UNASKED, (node,), "the engine's NCCL: its image is not here")
@@ -141,7 +141,7 @@ def _nccl(seen: Seen) -> Iterator[Symptom]:
 
 def figures(seen: Seen) -> Iterator[str]:
     """Which NCCL the engine's image uses."""
-    for node, software in seen.topic("software"):
+    for node, software in seen.topic(lambda look: look.get("software")):
         if software["nccl"].get("version"):
             file = software["nccl"]["file"] or "a wheel"
             yield f"{node}: NCCL {software['nccl']['version']} in the engine's image ({file})"

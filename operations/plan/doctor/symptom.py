@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast, overload
+from typing import Any, TypeVar, cast
 
 from operations.plan.absence import Absence
 from operations.plan.config.kind import Kind
 from operations.wire.doctor import (
     Cables,
-    ClockService,
-    Disk,
     DoctorLook,
     GpuLoad,
-    Gpus,
-    Heat,
-    Holders,
-    KernelLog,
     Measured,
-    MemoryGib,
-    Port,
-    Prefix,
     Skew,
-    Software,
 )
-from operations.wire.fabric import Links
-from operations.wire.look import CertificateLeft
 
+A = TypeVar("A")
 #: The service suffers from it, or will.
 BAD = "bad"
 #: It may be meant, or cost little.
@@ -79,38 +68,11 @@ class Seen:
     loads: dict[str, GpuLoad] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
 
-    @overload
-    def topic(self, name: Literal["gpu"]) -> Iterator[tuple[str, Gpus]]: ...
-    @overload
-    def topic(self, name: Literal["kernel_log"]) -> Iterator[tuple[str, KernelLog]]: ...
-    @overload
-    def topic(self, name: Literal["clock"]) -> Iterator[tuple[str, ClockService]]: ...
-    @overload
-    def topic(self, name: Literal["disk"]) -> Iterator[tuple[str, Disk]]: ...
-    @overload
-    def topic(self, name: Literal["heat"]) -> Iterator[tuple[str, Heat]]: ...
-    @overload
-    def topic(self, name: Literal["memory"]) -> Iterator[tuple[str, MemoryGib]]: ...
-    @overload
-    def topic(self, name: Literal["links"]) -> Iterator[tuple[str, Links]]: ...
-    @overload
-    def topic(self, name: Literal["networks"]) -> Iterator[tuple[str, dict[str, list[str]]]]: ...
-    @overload
-    def topic(self, name: Literal["ports"]) -> Iterator[tuple[str, dict[str, Port]]]: ...
-    @overload
-    def topic(self, name: Literal["holders"]) -> Iterator[tuple[str, Holders]]: ...
-    @overload
-    def topic(self, name: Literal["software"]) -> Iterator[tuple[str, Software]]: ...
-    @overload
-    def topic(self, name: Literal["certificate"]) -> Iterator[tuple[str, CertificateLeft]]: ...
-    @overload
-    def topic(self, name: Literal["prefixes"]) -> Iterator[tuple[str, list[Prefix]]]: ...
-    def topic(self, name: str) -> Iterator[tuple[str, Any]]:
-        """What each node says of a topic; those that could not look at it are left out."""
-        for node, told in self.looks.items():
-            look = cast("Mapping[str, Any]", told)
-            if name in look and not _failed(look[name]):
-                yield node, look[name]
+    def topic(self, read: Callable[[DoctorLook], A | None]) -> Iterator[tuple[str, A]]:
+        """Each node with what `read` takes out of its look; without those that could not look at that."""
+        for node, look in self.looks.items():
+            if (told := read(look)) is not None and not _failed(told):
+                yield node, told
 
     def failed(self) -> Iterator[Symptom]:
         """Topics that a node could not look at."""

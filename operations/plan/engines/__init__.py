@@ -48,7 +48,7 @@ def counters() -> dict[str, list[str]]:
 
 
 def missing_files(recipe: Recipe, model: Model, files: Collection[str]) -> list[str]:
-    """Files of a model that it or flags name, and that are not among those that it has. Of its patterns one has to be
+    """Files of a model that it or flags name, and that are not among those that it has. One of its patterns has to be
     met: they are spellings of one file's name, and what is only perhaps there (a projector).
     """
     references = [reference(recipe, each) for each in named(recipe) if each.kind in ("file", "gguf")]

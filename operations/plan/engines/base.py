@@ -118,88 +118,88 @@ class Weights:
 
 
 class Engine(Protocol):
-    """One serving program."""
+    """One serving program. What most have not has a default here: an engine says only in what it differs."""
 
     #: What it is called in sentences.
     TITLE: str
     #: How it is called in a container, where a recipe does not call it otherwise.
     PROGRAM: tuple[str, ...]
-    #: What LiteLLM calls engines of its kind, in front of a model's name.
-    LITELLM_PREFIX: str
+    #: What LiteLLM calls engines of its kind, in front of a model's name: this one is for all that speak like OpenAI's.
+    LITELLM_PREFIX: str = "hosted_vllm"
     #: What is asked of it, by what it is there for; it can't be proven to give any other kind of answer.
-    QUESTIONS: Mapping[Answers, Question]
+    QUESTIONS: Mapping[Answers, Question] = {}
     #: Why that is so of another kind, where it is this engine's matter.
-    UNPROVEN: Mapping[Answers, str]
+    UNPROVEN: Mapping[Answers, str] = {}
     #: By which the canary knows that it works.
     SIGNS: Signs
     #: Topologies that it can take part in here.
     TOPOLOGIES: tuple[Topology, ...]
     #: Why it takes part in no cluster here; empty: it does.
-    ALONE: str
+    ALONE: str = ""
     #: What the files of a model that it serves are proven by.
     WEIGHTS: Kind
     #: Its Python package: its images have Python, and the Hub's client in it. Empty: they have not.
-    PACKAGE: str
+    PACKAGE: str = ""
     #: Whether it takes all of its memory at its start: what its model's files and its flags say, whatever is free.
-    HELD: bool
+    HELD: bool = False
     #: Whether a cluster's ranks can be stages of a pipeline.
-    PIPELINES: bool
+    PIPELINES: bool = False
     #: Architectures (as models' config.json have them) that it can't put into stages, as a pattern; empty: none.
-    STAGELESS: str
+    STAGELESS: str = ""
     #: What can join its ranks in a cluster.
-    EXECUTORS: tuple[Executor, ...]
+    EXECUTORS: tuple[Executor, ...] = ()
     #: Flags (canonical names) that follow from the plan, each with what says it instead.
     OWNED: Mapping[str, str]
     #: Those among them that other tools' recipes may have: the plan's own stand in their place, and nothing is wrong.
-    IGNORED_FOREIGN_FLAGS: Collection[str]
+    IGNORED_FOREIGN_FLAGS: Collection[str] = ()
     #: An owned flag -> the flag beside which it has another meaning, and is the recipe's own.
-    OWN_BESIDE: Mapping[str, str]
+    OWN_BESIDE: Mapping[str, str] = {}
     #: Those among them that are followed by another number of words than one.
-    TAKES: Mapping[str, int]
+    TAKES: Mapping[str, int] = {}
     #: The flag that says over how many GPUs the model is split (empty: none does), and those that count GPUs in other
     #: ways, the one for pipeline stages first.
-    SPLIT: str
-    COUNTED: tuple[str, ...]
+    SPLIT: str = ""
+    COUNTED: tuple[str, ...] = ()
     #: The flags that say how many requests it takes at once, and how many tokens a question and its answer may have.
     REQUESTS: str
     CONTEXT: str
     #: The flag that says which share of a node's memory it takes; empty: none says it.
-    SHARE: str
+    SHARE: str = ""
     #: Flags for which a list in a recipe is as many words; for others it is JSON.
-    SEVERAL: Collection[str]
+    SEVERAL: Collection[str] = ()
     #: Short flags and the long names that they stand for.
-    SHORT: Mapping[str, str]
+    SHORT: Mapping[str, str] = {}
     #: Other long names of flags, and the ones that they stand for.
-    SAME: Mapping[str, str]
+    SAME: Mapping[str, str] = {}
     #: Names of images whose tags are its releases.
-    IMAGES: tuple[str, ...]
+    IMAGES: tuple[str, ...] = ()
     #: Folders in which its makers' images have programs and files of their own.
-    PLACES: tuple[str, ...]
+    PLACES: tuple[str, ...] = ()
     #: Those in the folder that these images start in: a flag may name a file there without a path.
-    HERE: tuple[str, ...]
+    HERE: tuple[str, ...] = ()
     #: Variables that say a node's address to it: the plan's, for each node.
-    ADDRESS: tuple[str, ...]
+    ADDRESS: tuple[str, ...] = ()
     #: What sparkrun makes of it.
     SPARKRUN: Sparkrun
     #: Lines of its log on a GPU that mean that it must not go on.
-    FORBIDDEN: tuple[Forbidden, ...]
+    FORBIDDEN: tuple[Forbidden, ...] = ()
     #: Seconds that it is given to end when it is asked to: as long as it brings anything.
     STOP_S: int
     #: How the names of its metrics begin.
     METRICS: str
     #: What the panels of files/monitoring/panels.yml call its metrics -> the metrics; what is absent is not drawn.
-    PANELS: Mapping[str, str]
+    PANELS: Mapping[str, str] = {}
     #: Counters of ours (operations/node/look/bench_facts.py) -> its own, without `_total`, the newest name first.
-    COUNTERS: Mapping[str, tuple[str, ...]]
+    COUNTERS: Mapping[str, tuple[str, ...]] = {}
     #: What it keeps for its next start, and whether the ranks of a cluster must have the same.
-    CACHES: tuple[Cache, ...]
+    CACHES: tuple[Cache, ...] = ()
     #: The lines of its log by which its start is known, in the order in which they come.
     STARTS: tuple[Mark, ...]
     #: What the knob `loader` can name, what `auto` likes best first; and flags by which a recipe says its own.
-    LOADERS: Mapping[str, Loader]
-    LOADS: tuple[str, ...]
+    LOADERS: Mapping[str, Loader] = {}
+    LOADS: tuple[str, ...] = ()
     #: Programs of files/engine that read its words out of an image, the one that is run last; none: it can't be asked.
-    VOCABULARY: tuple[str, ...]
+    VOCABULARY: tuple[str, ...] = ()
 
     def arguments(self, words: Sequence[str]) -> list[str] | None:
         """What follows the program's name in a command line; None: it is another program's."""
@@ -207,17 +207,17 @@ class Engine(Protocol):
 
     def program(self, called: Sequence[str]) -> list[str]:
         """The words in front of its arguments, where they have to be kept; empty: PROGRAM does as well."""
-        ...
+        return []
 
     def served_name(self, name: str) -> str:
         """What clients call a model for which a recipe of another tool says this."""
-        ...
+        return name
 
     def weights(self, served: str, named: str, owned: Mapping[str, str]) -> Weights:
         """Which files another tool's command wants. `served`: its model; `named`: the recipe's; `owned`: its flags that
         are the plan's here.
         """
-        ...
+        return Weights(served, named)
 
     def placed(self, recipe: Recipe, place: Place) -> list[str]:
         """The recipe's flags, with what `place` says for each model, adapter and file that they name."""
@@ -229,13 +229,13 @@ class Engine(Protocol):
 
     def adapters(self, recipe: Recipe) -> tuple[str, ...]:
         """Names under which it serves adapters beside the model."""
-        ...
+        return ()
 
     def continues(self, recipe: Recipe) -> Mapping[str, Any] | None:
         """What a request has beside its messages by which it goes on with the last one, the beginning of an answer that
         another engine began; None: it can't.
         """
-        ...
+        return None
 
     def lacks(self, recipe: Recipe) -> Mapping[str, str]:
         """What clients can't ask of it as this recipe starts it (abilities.py), each with why."""
@@ -247,19 +247,19 @@ class Engine(Protocol):
 
     def environment(self, recipe: Recipe, knobs: Knobs) -> dict[str, str]:
         """What the engine gets in every topology, under what the recipe says."""
-        ...
+        return {}
 
     def rank_environment(self, node: Node) -> dict[str, str]:
         """What it gets beside that in a cluster, on this node."""
-        ...
+        return dict.fromkeys(self.ADDRESS, node.fabric)
 
     def files(self, recipe: Recipe) -> dict[str, str]:
         """Files that it reads, by name; they lie beside start.sh."""
-        ...
+        return {}
 
     def docker(self, recipe: Recipe) -> list[str]:
         """Options of `docker run` that it needs on a GPU."""
-        ...
+        return ["--ulimit", "memlock=-1", "--cap-add", "IPC_LOCK"]
 
     def step_tokens(self, recipe: Recipe) -> int:
         """Tokens that it may compute between two signs of life; 0: its own default, which is small."""
@@ -283,7 +283,7 @@ class Engine(Protocol):
 
     def lint(self, of: Subject) -> Iterator[Remark]:
         """What is wrong with the recipe's words, beside what is wrong in every engine's."""
-        ...
+        yield from ()
 
     def judged_by(self, of: Subject) -> str:
         """By what they are judged while its image has not been asked."""

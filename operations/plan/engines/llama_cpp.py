@@ -7,7 +7,7 @@ it through Tandem on a Spark yet.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,24 +15,23 @@ from operations.plan.cluster import environment
 from operations.plan.cluster.addresses import model_path
 from operations.plan.cluster.nodes import Node
 from operations.plan.config.files import as_is
-from operations.plan.config.knobs import Executor, Knobs, Topology
+from operations.plan.config.knobs import Knobs
 from operations.plan.config.refusal import Remark
 from operations.plan.engines import llama_cpp_words as words
 from operations.plan.engines.abilities import TOOLS, UNRECITED
 from operations.plan.engines.base import (
     CONTEXT_TOKENS,
     Demand,
+    Engine,
     Memory,
     Question,
     Signs,
-    Sparkrun,
     Weights,
     count,
     value_bytes,
 )
-from operations.plan.engines.kept import CUDA, Cache
+from operations.plan.engines.kept import CUDA
 from operations.plan.engines.llama_cpp_files import MMPROJ, wanted
-from operations.plan.engines.loaders import Loader
 from operations.plan.engines.named import Named, Place, Reference, by_name, place, reference
 from operations.plan.engines.starts import Mark
 from operations.plan.recipes.lint import room
@@ -51,19 +50,15 @@ _FILES = (
 )
 
 
-class LlamaCpp:
+class LlamaCpp(Engine):
     """`llama-server`."""
 
     TITLE = "llama.cpp"
-    PROGRAM: tuple[str, ...] = ("llama-server",)
-    #: LiteLLM has no way of llama.cpp's own that knows `/v1/responses`; this is the one for any engine like OpenAI's.
-    LITELLM_PREFIX = "hosted_vllm"
-    QUESTIONS: Mapping[Answers, Question] = {
+    PROGRAM = ("llama-server",)
+    QUESTIONS = {
         "embedding": Question("/v1/embeddings", {"input": "Hi"}, r'"embedding": ?\[ ?-?\d'),
     }
-    UNPROVEN: Mapping[Answers, str] = {
-        "rerank": "it ranks documents, and no proof of that was tried through the proxy with llama.cpp"
-    }
+    UNPROVEN = {"rerank": "it ranks documents, and no proof of that was tried through the proxy with llama.cpp"}
     #: Its loop says them between two batches of tokens, so that nobody's question gets an answer from one that hangs.
     #: `n_decode` counts each batch, those of a prompt among them; the others follow when an answer ends.
     SIGNS = Signs(
@@ -71,37 +66,24 @@ class LlamaCpp:
         r"^llamacpp:(?:n_decode_total|prompt_tokens_total|tokens_predicted_total|requests_processing"
         r"|requests_deferred) \S+$",
     )
-    TOPOLOGIES: tuple[Topology, ...] = ("solo", "replicas")
+    TOPOLOGIES = ("solo", "replicas")
     #: Source: tools/rpc/README.md in its repository (docs/engines.md).
     ALONE = (
         "its RPC has no key, sends other nodes their part of the weights at a start, and a node that goes ends the "
         "server: its makers call it a proof of concept"
     )
-    WEIGHTS: Kind = "gguf"
-    PACKAGE = ""
+    WEIGHTS = "gguf"
     HELD = True
-    PIPELINES = False
-    STAGELESS = ""
-    EXECUTORS: tuple[Executor, ...] = ()
-    OWNED: Mapping[str, str] = words.OWNED
-    IGNORED_FOREIGN_FLAGS: Collection[str] = words.IGNORED
-    OWN_BESIDE: Mapping[str, str] = {}
-    TAKES: Mapping[str, int] = words.TAKES
-    SPLIT = ""
-    COUNTED: tuple[str, ...] = ()
+    OWNED = words.OWNED
+    IGNORED_FOREIGN_FLAGS = words.IGNORED
+    TAKES = words.TAKES
     REQUESTS = "parallel"
     CONTEXT = "ctx-size"
-    SHARE = ""
-    SEVERAL: Collection[str] = ()
-    SHORT: Mapping[str, str] = words.SHORT
-    SAME: Mapping[str, str] = words.SAME
-    #: Their tags are numbers of builds (`server-cuda-b9014`), not releases.
-    IMAGES: tuple[str, ...] = ()
-    PLACES: tuple[str, ...] = ()
-    HERE: tuple[str, ...] = ()
-    ADDRESS: tuple[str, ...] = ()
-    SPARKRUN: Sparkrun = words.SPARKRUN
-    FORBIDDEN: tuple[Forbidden, ...] = (
+    SHORT = words.SHORT
+    SAME = words.SAME
+    # IMAGES has none: their tags are numbers of builds (`server-cuda-b9014`), not releases.
+    SPARKRUN = words.SPARKRUN
+    FORBIDDEN = (
         Forbidden(
             pattern="no usable GPU found|ggml_cuda_init: failed to initialize CUDA",
             meaning="llama.cpp finds no GPU, and would compute on the CPU",
@@ -110,29 +92,26 @@ class LlamaCpp:
     #: It ends within a tenth of that, and breaks off what is under way.
     STOP_S = 2
     METRICS = "llamacpp:"
-    PANELS: Mapping[str, str] = {
+    PANELS = {
         "running": "llamacpp:requests_processing",
         "waiting": "llamacpp:requests_deferred",
         "tokens_out": "llamacpp:tokens_predicted_total",
         "tokens_in": "llamacpp:prompt_tokens_total",
     }
     #: It counts no requests, and what it found in its cache apart from what it read.
-    COUNTERS: Mapping[str, tuple[str, ...]] = {
+    COUNTERS = {
         "prompt_tokens": ("llamacpp:prompt_tokens",),
         "answer_tokens": ("llamacpp:tokens_predicted",),
         "prefix_found": ("llamacpp:prompt_tokens_cached",),
     }
     #: CUDA's own, which any program may add to.
-    CACHES: tuple[Cache, ...] = (CUDA,)
+    CACHES = (CUDA,)
     #: As release 0.7.0 says them.
-    STARTS: tuple[Mark, ...] = (
+    STARTS = (
         Mark(r"load_model: loading model '", then="weights"),
         Mark(r"load_model: initializing, n_slots", was="weights", then="warm-up"),
         Mark(r"llama_server: listening on", then="server"),
     )
-    LOADERS: Mapping[str, Loader] = {}
-    LOADS: tuple[str, ...] = ()
-    VOCABULARY: tuple[str, ...] = ()
 
     def arguments(self, words: Sequence[str]) -> list[str] | None:
         """`llama-server ...`, wherever it lies."""
@@ -147,7 +126,7 @@ class LlamaCpp:
         return name.partition(":")[0]
 
     def weights(self, served: str, named: str, owned: Mapping[str, str]) -> Weights:
-        """Of `ORG/NAME:QUANT`, of `-m FILE.gguf`, of `-hff FILE.gguf`: files of the repository."""
+        """Files of the repository, by `ORG/NAME:QUANT`, `-m FILE.gguf` or `-hff FILE.gguf`."""
         return wanted(served, named, owned.get("hf-file", ""))
 
     def placed(self, recipe: Recipe, place: Place) -> list[str]:
@@ -159,10 +138,6 @@ class LlamaCpp:
         if recipe.flag("reranking"):
             return "rerank"
         return "embedding" if recipe.flag("embeddings") or by_name(recipe) == "embedding" else "chat"
-
-    def adapters(self, recipe: Recipe) -> tuple[str, ...]:
-        """None: adapters are for all answers."""
-        return ()
 
     def continues(self, recipe: Recipe) -> Mapping[str, Any] | None:
         """It begins the answer with the last message where that is the assistant's, and streams only what comes behind
@@ -189,14 +164,6 @@ class LlamaCpp:
         argv += [*(recipe.program or self.PROGRAM), "--alias", recipe.served_name]
         argv += ["--host", node.fabric, "--port", str(knobs.engine_port), "--metrics"]
         return [[*argv, *self.placed(recipe, partial(place, recipe))]]
-
-    def environment(self, recipe: Recipe, knobs: Knobs) -> dict[str, str]:
-        """Nothing of its own."""
-        return {}
-
-    def rank_environment(self, node: Node) -> dict[str, str]:
-        """It has no ranks here."""
-        return {}
 
     def files(self, recipe: Recipe) -> dict[str, str]:
         """What finds the model's file."""

@@ -6,13 +6,13 @@ What it has was read in the wheel of 0.5.23 ([V] in docs/sources.md). Nobody has
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
 from operations.plan.cluster.addresses import model_path
 from operations.plan.cluster.nodes import Node
-from operations.plan.config.knobs import Executor, Knobs, Topology
+from operations.plan.config.knobs import Knobs
 from operations.plan.config.refusal import Remark
 from operations.plan.config.spark import MOST_SHARE
 from operations.plan.engines import sglang_starts
@@ -20,11 +20,11 @@ from operations.plan.engines.abilities import UNRECITED, unparsed
 from operations.plan.engines.base import (
     CONTEXT_TOKENS,
     Demand,
+    Engine,
     Memory,
     Question,
     Signs,
     Sparkrun,
-    Weights,
     count,
     share,
 )
@@ -33,7 +33,7 @@ from operations.plan.engines.named import Named, Place, by_name, place
 from operations.plan.recipes.lint import room
 from operations.plan.recipes.lint.near import hint, slip
 from operations.plan.recipes.lint.subject import Subject
-from operations.plan.recipes.recipe import MODEL, Answers, Flag, Forbidden, Kind, Recipe
+from operations.plan.recipes.recipe import MODEL, Answers, Flag, Kind, Recipe
 
 #: Flags that name something to load; a template may also be a word of SGLang's own.
 _NAMING: dict[str, Kind | Literal["file"]] = {
@@ -73,13 +73,11 @@ _SWITCHES = (
 )
 
 
-class SgLang:
+class SgLang(Engine):
     """`sglang serve`."""
 
     TITLE = "SGLang"
-    PROGRAM: tuple[str, ...] = ("sglang", "serve")
-    #: LiteLLM has no way of SGLang's own; this is the one for any engine that speaks as OpenAI's does.
-    LITELLM_PREFIX = "hosted_vllm"
+    PROGRAM = ("sglang", "serve")
     #: Its scheduler counts tokens after each step, a chunk of a prompt among them, where it is new enough for
     #: `realtime_tokens_total`; before that these gauges follow each chunk, and the histogram each token. Time and CPU
     #: that it counts as well go on in a scheduler that turns in vain.
@@ -88,21 +86,17 @@ class SgLang:
         r"^sglang:(?:realtime_tokens_total|prompt_tokens_total|generation_tokens_total|token_usage|num_used_tokens"
         r"|num_running_reqs|num_queue_reqs|inter_token_latency_seconds_count)(?:\{.*\})? \S+$",
     )
-    QUESTIONS: Mapping[Answers, Question] = {
+    QUESTIONS = {
         "embedding": Question("/v1/embeddings", {"input": "Hi"}, r'"embedding": ?\[ ?-?\d'),
     }
-    UNPROVEN: Mapping[Answers, str] = {
+    UNPROVEN = {
         "rerank": "it ranks documents, and the proxy (LiteLLM) does not read the bare list that SGLang answers with"
     }
-    TOPOLOGIES: tuple[Topology, ...] = ("solo", "cluster", "replicas")
-    ALONE = ""
-    WEIGHTS: Kind = "model"
+    TOPOLOGIES = ("solo", "cluster", "replicas")
+    WEIGHTS = "model"
     PACKAGE = "sglang"
-    HELD = False
-    PIPELINES = False
-    STAGELESS = ""
-    EXECUTORS: tuple[Executor, ...] = ("mp",)
-    OWNED: Mapping[str, str] = {
+    EXECUTORS = ("mp",)
+    OWNED = {
         "model": "`model.repo` says it",
         "revision": "`model.revision` says it",
         "download-dir": "the knob `model_store` says it",
@@ -127,19 +121,19 @@ class SgLang:
         "ssl-keyfile": "the proxy has the certificate",
         "config": "the recipe is the one place for flags",
     }
-    IGNORED_FOREIGN_FLAGS: Collection[str] = (
+    IGNORED_FOREIGN_FLAGS = (
         *("model", "download-dir", "host", "port", "served-model-name", "tp-size", "nnodes", "node-rank"),
         *("dist-init-addr", "enable-metrics", "api-key"),
     )
     #: Its attention's data-parallel parts are then among the GPUs that the model is split over ([V]).
-    OWN_BESIDE: Mapping[str, str] = {"dp-size": "enable-dp-attention"}
-    TAKES: Mapping[str, int] = dict.fromkeys(("enable-metrics", "use-ray", "smg-grpc-mode", "grpc-mode"), 0)
+    OWN_BESIDE = {"dp-size": "enable-dp-attention"}
+    TAKES = dict.fromkeys(("enable-metrics", "use-ray", "smg-grpc-mode", "grpc-mode"), 0)
     SHARE = "mem-fraction-static"
     SPLIT = "tp-size"
-    COUNTED: tuple[str, ...] = ("pp-size", "dp-size", "ep-size")
+    COUNTED = ("pp-size", "dp-size", "ep-size")
     REQUESTS = "max-running-requests"
     CONTEXT = "context-length"
-    SEVERAL: Collection[str] = (
+    SEVERAL = (
         *("allowed-media-domains", "bucket-e2e-request-latency", "bucket-inter-token-latency"),
         *("bucket-time-to-first-token", "cuda-graph-bs-decode", "cuda-graph-bs-prefill", "custom-weight-loader"),
         *("debug-tensor-dump-layers", "encoder-register-urls", "encoder-urls", "flashinfer-autotune-skip-ops"),
@@ -148,9 +142,8 @@ class SgLang:
         *("prefill-delayer-wait-seconds-buckets", "prompt-tokens-buckets", "return-aux-hidden-state-layer-ids"),
         *("tokenizer-metrics-allowed-custom-labels", "uvicorn-access-log-exclude-prefixes"),
     )
-    SHORT: Mapping[str, str] = {}
     #: Its aliases, and what its parser takes for them because they are cut short.
-    SAME: Mapping[str, str] = {
+    SAME = {
         "model-path": "model",
         **dict.fromkeys(("tp", "tensor-parallel-size"), "tp-size"),
         **dict.fromkeys(("pp", "pipeline-parallel-size"), "pp-size"),
@@ -159,22 +152,20 @@ class SgLang:
         "nccl-init-addr": "dist-init-addr",
         "speculative-draft-model": "speculative-draft-model-path",
     }
-    IMAGES: tuple[str, ...] = ("lmsysorg/sglang",)
-    PLACES: tuple[str, ...] = ("/sgl-workspace/",)
-    HERE: tuple[str, ...] = ()
+    IMAGES = ("lmsysorg/sglang",)
+    PLACES = ("/sgl-workspace/",)
     #: It takes the address of the default route otherwise.
-    ADDRESS: tuple[str, ...] = ("SGLANG_HOST_IP",)
-    SPARKRUN: Sparkrun = Sparkrun(
+    ADDRESS = ("SGLANG_HOST_IP",)
+    SPARKRUN = Sparkrun(
         runtimes=("sglang",),
         flags=_LONG | {key: key.replace("_", "-") for key in _FLAGS},
         switches={key: key.replace("_", "-") for key in _SWITCHES},
         image="scitrera/dgx-spark-sglang:latest",
     )
-    FORBIDDEN: tuple[Forbidden, ...] = ()
     #: Not tried here: whether it uses them to finish what is under way.
     STOP_S = 20
     METRICS = "sglang:"
-    PANELS: Mapping[str, str] = {
+    PANELS = {
         "running": "sglang:num_running_reqs",
         "waiting": "sglang:num_queue_reqs",
         "tokens_out": "sglang:generation_tokens_total",
@@ -186,7 +177,7 @@ class SgLang:
         "kv_fill": "sglang:token_usage",
     }
     #: It asks its prefix cache for each token of a prompt.
-    COUNTERS: Mapping[str, tuple[str, ...]] = {
+    COUNTERS = {
         "requests": ("sglang:num_requests",),
         "prompt_tokens": ("sglang:prompt_tokens",),
         "answer_tokens": ("sglang:generation_tokens",),
@@ -194,7 +185,7 @@ class SgLang:
         "prefix_found": ("sglang:cached_tokens",),
         "preemptions": ("sglang:num_retracted_requests",),
     }
-    CACHES: tuple[Cache, ...] = (
+    CACHES = (
         *LIBRARIES,
         Cache(
             path="sglang/flashinfer/autotune",
@@ -213,7 +204,6 @@ class SgLang:
     STARTS = sglang_starts.STARTS
     LOADERS = sglang_starts.LOADERS
     LOADS = sglang_starts.LOADS
-    VOCABULARY: tuple[str, ...] = ()
 
     def arguments(self, words: Sequence[str]) -> list[str] | None:
         """`sglang serve ...`, or the module that it runs."""
@@ -227,14 +217,6 @@ class SgLang:
     def program(self, called: Sequence[str]) -> list[str]:
         """As it is written: an image that is older than `sglang serve` has the module alone."""
         return [] if tuple(called) == self.PROGRAM else list(called)
-
-    def served_name(self, name: str) -> str:
-        """Any name."""
-        return name
-
-    def weights(self, served: str, named: str, owned: Mapping[str, str]) -> Weights:
-        """All of a repository."""
-        return Weights(served, named)
 
     def placed(self, recipe: Recipe, place: Place) -> list[str]:
         """Drafts, adapters, a tokenizer, templates."""
@@ -251,7 +233,7 @@ class SgLang:
         return tuple(f"{recipe.served_name}:{name}" for name, _ in map(_adapter, values) if name)
 
     def continues(self, recipe: Recipe) -> Mapping[str, Any] | None:
-        """It puts the beginning of an answer behind the template's own beginning of one. Of a model that reasons the
+        """It puts the beginning of an answer behind the template's own beginning of one. For a model that reasons the
         template may open its thoughts there, and the answer would go on as one.
         """
         return None if recipe.flag("reasoning-parser") else {"continue_final_message": True}
@@ -274,18 +256,6 @@ class SgLang:
         long prompt for a dead engine (upstream's `health_generate`).
         """
         return {"SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION": "0"}
-
-    def rank_environment(self, node: Node) -> dict[str, str]:
-        """Its address on the fabric."""
-        return dict.fromkeys(self.ADDRESS, node.fabric)
-
-    def files(self, recipe: Recipe) -> dict[str, str]:
-        """None: flags say everything."""
-        return {}
-
-    def docker(self, recipe: Recipe) -> list[str]:
-        """RDMA registers memory."""
-        return ["--ulimit", "memlock=-1", "--cap-add", "IPC_LOCK"]
 
     def step_tokens(self, recipe: Recipe) -> int:
         """A chunk; a whole prompt where it is told to read prompts at once."""
@@ -350,7 +320,7 @@ class SgLang:
 
 
 def _tokens(recipe: Recipe) -> int:
-    """Of a question and its answer; `Ki` is what count() calls `K`."""
+    """Tokens of a question and its answer; `Ki` is what count() calls `K`."""
     return count(str(recipe.flag(SgLang.CONTEXT) or "").replace("Ki", "K").replace("Mi", "M"))
 
 

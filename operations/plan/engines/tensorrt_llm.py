@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import yaml
 
 from operations.plan.cluster import environment
 from operations.plan.cluster.addresses import model_path
 from operations.plan.cluster.nodes import Node
-from operations.plan.config.knobs import Executor, Knobs, Topology
+from operations.plan.config.knobs import Knobs
 from operations.plan.config.refusal import Remark, nearest
 from operations.plan.engines.abilities import UNRECITED, unparsed
-from operations.plan.engines.base import CONTEXT_TOKENS, Demand, Memory, Question, Signs, Sparkrun, Weights, count
-from operations.plan.engines.kept import LIBRARIES, Cache
-from operations.plan.engines.loaders import Loader
+from operations.plan.engines.base import (
+    CONTEXT_TOKENS,
+    Demand,
+    Engine,
+    Memory,
+    Signs,
+    Sparkrun,
+    count,
+)
+from operations.plan.engines.kept import LIBRARIES
 from operations.plan.engines.named import Named, Place, place
 from operations.plan.engines.starts import AUTOTUNER, Mark
 from operations.plan.recipes.lint import room
 from operations.plan.recipes.lint.subject import Subject
-from operations.plan.recipes.recipe import MODEL, Answers, Flag, Forbidden, Kind, Recipe
+from operations.plan.recipes.recipe import MODEL, Answers, Flag, Kind, Recipe
 from operations.wire import Json
 
 OPTIONS = "extra-llm-api-config.yml"
@@ -68,25 +75,18 @@ _SPARKRUN = Sparkrun(
 )
 
 
-class TensorRtLlm:
+class TensorRtLlm(Engine):
     """`trtllm-serve`. Over two nodes it wants MPI and ssh between containers, which Tandem does not set up."""
 
     TITLE = "TensorRT-LLM"
-    PROGRAM: tuple[str, ...] = ("trtllm-serve",)
-    LITELLM_PREFIX = "hosted_vllm"
+    PROGRAM = ("trtllm-serve",)
     #: A list of what each iteration of its executor has done since somebody asked last; idle it makes none.
     SIGNS = Signs("/metrics", r'"iter": ?\d+')
-    QUESTIONS: Mapping[Answers, Question] = {}
-    UNPROVEN: Mapping[Answers, str] = {}
-    TOPOLOGIES: tuple[Topology, ...] = ("solo", "replicas")
+    TOPOLOGIES = ("solo", "replicas")
     ALONE = "over two nodes it wants MPI and ssh between containers"
-    WEIGHTS: Kind = "model"
+    WEIGHTS = "model"
     PACKAGE = "tensorrt_llm"
-    HELD = False
-    PIPELINES = False
-    STAGELESS = ""
-    EXECUTORS: tuple[Executor, ...] = ()
-    OWNED: Mapping[str, str] = {
+    OWNED = {
         "model": "`model.repo` says it",
         "host": "the engine binds to the fabric or loopback",
         "port": "the knob `engine_port` says it",
@@ -98,32 +98,21 @@ class TensorRtLlm:
         "extra-llm-api-options": "`config` says it",
         "config": "`config` of the recipe says it",
     }
-    IGNORED_FOREIGN_FLAGS: Collection[str] = ("model", "host", "port", "served-model-name", "tp-size", "ep-size")
-    OWN_BESIDE: Mapping[str, str] = {}
-    TAKES: Mapping[str, int] = {"served-model-name": 100}
-    SHARE = ""
+    IGNORED_FOREIGN_FLAGS = ("model", "host", "port", "served-model-name", "tp-size", "ep-size")
+    TAKES = {"served-model-name": 100}
     SPLIT = "tp-size"
-    COUNTED: tuple[str, ...] = ("pp-size",)
+    COUNTED = ("pp-size",)
     REQUESTS = "max-batch-size"
     CONTEXT = "max-seq-len"
-    SEVERAL: Collection[str] = ()
-    SHORT: Mapping[str, str] = {}
-    SAME: Mapping[str, str] = {}
-    IMAGES: tuple[str, ...] = ("nvcr.io/nvidia/tensorrt-llm/release",)
-    PLACES: tuple[str, ...] = ()
-    HERE: tuple[str, ...] = ()
-    ADDRESS: tuple[str, ...] = ()
-    SPARKRUN: Sparkrun = _SPARKRUN
-    FORBIDDEN: tuple[Forbidden, ...] = ()
+    IMAGES = ("nvcr.io/nvidia/tensorrt-llm/release",)
+    SPARKRUN = _SPARKRUN
     #: Not tried here: whether it uses them to finish what is under way.
     STOP_S = 20
     METRICS = "trtllm_"
-    PANELS: Mapping[str, str] = {}
-    COUNTERS: Mapping[str, tuple[str, ...]] = {}
     #: It has no ranks here.
-    CACHES: tuple[Cache, ...] = LIBRARIES
+    CACHES = LIBRARIES
     #: Logs of 1.0 to 1.3 that others have published.
-    STARTS: tuple[Mark, ...] = (
+    STARTS = (
         Mark(
             r"Use (?P<gib>\d+(?:\.\d+)?) GB for model weights|Prefetching .* checkpoint files|Loading (?:\w+ )?weights",
             then="weights",
@@ -133,9 +122,9 @@ class TensorRtLlm:
         Mark(r"Creating CUDA graph instances for", then="graphs"),
         Mark(r"Application startup complete|Started server process", then="server"),
     )
-    LOADERS: Mapping[str, Loader] = {}
-    LOADS: tuple[str, ...] = ()
-    VOCABULARY: tuple[str, ...] = ()
+
+    # It can't continue an answer: it has no word for that (tensorrt_llm/serve/openai_protocol.py), and refuses words
+    # that it does not know.
 
     def arguments(self, words: Sequence[str]) -> list[str] | None:
         """`trtllm-serve [serve] ...`, also behind its launcher for several ranks."""
@@ -146,17 +135,9 @@ class TensorRtLlm:
             return None
         return rest[2:] if rest[1:2] == ["serve"] else rest[1:]
 
-    def program(self, called: Sequence[str]) -> list[str]:
-        """It is called by its own name."""
-        return []
-
     def served_name(self, name: str) -> str:
         """Without whose it is: the model is served under the name of a folder."""
         return name.rpartition("/")[2]
-
-    def weights(self, served: str, named: str, owned: Mapping[str, str]) -> Weights:
-        """All of a repository."""
-        return Weights(served, named)
 
     def placed(self, recipe: Recipe, place: Place) -> list[str]:
         """Tokenizer, template; a draft is in the file of options, and is told to `place` as well."""
@@ -166,14 +147,6 @@ class TensorRtLlm:
     def answers(self, recipe: Recipe) -> Answers:
         """It has no other way of serving here."""
         return "chat"
-
-    def adapters(self, recipe: Recipe) -> tuple[str, ...]:
-        """None."""
-        return ()
-
-    def continues(self, recipe: Recipe) -> Mapping[str, Any] | None:
-        """It has no word for it (tensorrt_llm/serve/openai_protocol.py), and refuses those that it does not know."""
-        return None
 
     def lacks(self, recipe: Recipe) -> Mapping[str, str]:
         """Calls and thoughts, where no parser is named; schemas, where no backend for them is (its LLM API's
@@ -192,14 +165,6 @@ class TensorRtLlm:
         if self._options(recipe, partial(place, recipe)):
             argv += ["--extra_llm_api_options", f"{environment.MOUNT}/{OPTIONS}"]
         return [["ln", "-sfn", model_path(recipe), name], argv]
-
-    def environment(self, recipe: Recipe, knobs: Knobs) -> dict[str, str]:
-        """Nothing of its own."""
-        return {}
-
-    def rank_environment(self, node: Node) -> dict[str, str]:
-        """It has no ranks here."""
-        return {}
 
     def files(self, recipe: Recipe) -> dict[str, str]:
         """The extra LLM API options, in the recipe's order."""

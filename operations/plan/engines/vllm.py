@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from operations.plan.cluster import environment, ray
 from operations.plan.cluster.addresses import model_path
 from operations.plan.cluster.nodes import Node
-from operations.plan.config.knobs import Executor, Knobs, Topology
+from operations.plan.config.knobs import Knobs
 from operations.plan.config.refusal import Remark
 from operations.plan.engines import vllm_caches, vllm_flags, vllm_loaders, vllm_starts
 from operations.plan.engines.abilities import unparsed
 from operations.plan.engines.base import (
     CONTEXT_TOKENS,
     Demand,
+    Engine,
     Memory,
     Question,
     Signs,
-    Sparkrun,
-    Weights,
     count,
     share,
     size,
@@ -29,7 +28,7 @@ from operations.plan.engines.named import Place, place
 from operations.plan.engines.vllm_lint import caches, refused, rules, seen, stages, versions, words
 from operations.plan.engines.vllm_sparkrun import SPARKRUN
 from operations.plan.recipes.lint.subject import Subject
-from operations.plan.recipes.recipe import Answers, Forbidden, Kind, Recipe
+from operations.plan.recipes.recipe import Answers, Forbidden, Recipe
 
 _CHECKS: tuple[Callable[[Subject], Iterator[Remark]], ...] = (
     *(words.variables, words.flags, words.parsers, words.kernels, versions.variables),
@@ -39,12 +38,11 @@ _CHECKS: tuple[Callable[[Subject], Iterator[Remark]], ...] = (
 )
 
 
-class Vllm:
+class Vllm(Engine):
     """`vllm serve`."""
 
     TITLE = "vLLM"
-    PROGRAM: tuple[str, ...] = ("vllm", "serve")
-    LITELLM_PREFIX = "hosted_vllm"
+    PROGRAM = ("vllm", "serve")
     #: The counters move with the first token of an answer and each later one; in the prefill of a long prompt only the
     #: gauges do, which its core tells after each step (0.32: scheduler.py's make_stats, recorded also without outputs).
     SIGNS = Signs(
@@ -53,21 +51,18 @@ class Vllm:
         r"|num_requests_running|num_requests_waiting)(?:\{.*\})? \S+$",
     )
     #: LiteLLM has no way for `/classify` and `/pooling`, and a transcription wants a recording.
-    QUESTIONS: Mapping[Answers, Question] = {
+    QUESTIONS = {
         "embedding": Question("/v1/embeddings", {"input": "Hi"}, r'"embedding": ?\[ ?-?\d'),
         "rerank": Question("/v1/rerank", {"query": "Hi", "documents": ["Hello"]}, r'"relevance_score": ?-?\d'),
     }
-    UNPROVEN: Mapping[Answers, str] = {}
-    TOPOLOGIES: tuple[Topology, ...] = ("solo", "cluster", "replicas")
-    ALONE = ""
-    WEIGHTS: Kind = "model"
+    TOPOLOGIES = ("solo", "cluster", "replicas")
+    WEIGHTS = "model"
     PACKAGE = "vllm"
-    HELD = False
     PIPELINES = True
     #: Encoders: of those, none can hand on from one stage to the next (0.32: classes that are no `SupportsPP`).
     STAGELESS = r"Bert|Roberta|^Gte|^CLIP|^Siglip"
-    EXECUTORS: tuple[Executor, ...] = ("ray", "mp")
-    OWNED: Mapping[str, str] = {
+    EXECUTORS = ("ray", "mp")
+    OWNED = {
         "model": "`model.repo` says it",
         "revision": "`model.revision` says it",
         "download-dir": "the knob `model_store` says it",
@@ -87,19 +82,18 @@ class Vllm:
         "hf-token": "the knob `hub_token_file` says it",
         "config": "the recipe is the one place for flags",
     }
-    IGNORED_FOREIGN_FLAGS: Collection[str] = (
+    IGNORED_FOREIGN_FLAGS = (
         *("model", "download-dir", "host", "port", "served-model-name", "tensor-parallel-size", "hf-token", "api-key"),
         *("distributed-executor-backend", "nnodes", "node-rank", "master-addr", "master-port", "headless"),
     )
-    OWN_BESIDE: Mapping[str, str] = {}
-    TAKES: Mapping[str, int] = {"served-model-name": 100, "headless": 0}
+    TAKES = {"served-model-name": 100, "headless": 0}
     SHARE = "gpu-memory-utilization"
     SPLIT = "tensor-parallel-size"
-    COUNTED: tuple[str, ...] = ("pipeline-parallel-size", "data-parallel-size")
+    COUNTED = ("pipeline-parallel-size", "data-parallel-size")
     REQUESTS = "max-num-seqs"
     CONTEXT = "max-model-len"
-    SEVERAL: Collection[str] = vllm_flags.SEVERAL
-    SHORT: Mapping[str, str] = {
+    SEVERAL = vllm_flags.SEVERAL
+    SHORT = {
         "tp": "tensor-parallel-size",
         "pp": "pipeline-parallel-size",
         "dp": "data-parallel-size",
@@ -119,14 +113,13 @@ class Vllm:
         "asc": "api-server-count",
         "O": "optimization-level",
     }
-    SAME: Mapping[str, str] = {}
-    IMAGES: tuple[str, ...] = ("vllm/vllm-openai",)
-    PLACES: tuple[str, ...] = ("/vllm-workspace/",)
-    HERE: tuple[str, ...] = ("examples/",)
+    IMAGES = ("vllm/vllm-openai",)
+    PLACES = ("/vllm-workspace/",)
+    HERE = ("examples/",)
     #: It asks a route to the internet for its address otherwise, and takes Wi-Fi or management.
-    ADDRESS: tuple[str, ...] = ("VLLM_HOST_IP",)
-    SPARKRUN: Sparkrun = SPARKRUN
-    FORBIDDEN: tuple[Forbidden, ...] = (
+    ADDRESS = ("VLLM_HOST_IP",)
+    SPARKRUN = SPARKRUN
+    FORBIDDEN = (
         Forbidden(
             pattern=r"(?i)CUDA graph (pool )?memory:? *-\d",
             meaning="the estimate is negative and the KV cache that much too large: unified memory will run out, and "
@@ -137,7 +130,7 @@ class Vllm:
     #: that it has aborted, without an end (measured under load: 20 s of 20).
     STOP_S = 1
     METRICS = "vllm:"
-    PANELS: Mapping[str, str] = {
+    PANELS = {
         "running": "vllm:num_requests_running",
         "waiting": "vllm:num_requests_waiting",
         "tokens_out": "vllm:generation_tokens_total",
@@ -148,7 +141,7 @@ class Vllm:
         "prefix_asked": "vllm:prefix_cache_queries_total",
         "kv_fill": "vllm:kv_cache_usage_perc",
     }
-    COUNTERS: Mapping[str, tuple[str, ...]] = {
+    COUNTERS = {
         "requests": ("vllm:request_success",),
         "prompt_tokens": ("vllm:prompt_tokens",),
         "answer_tokens": ("vllm:generation_tokens",),
@@ -160,7 +153,7 @@ class Vllm:
     STARTS = vllm_starts.STARTS
     LOADERS = vllm_loaders.LOADERS
     LOADS = vllm_loaders.LOADS
-    VOCABULARY: tuple[str, ...] = ("annotations", "arguments", "vocabulary")
+    VOCABULARY = ("annotations", "arguments", "vocabulary")
 
     def arguments(self, words: Sequence[str]) -> list[str] | None:
         """`vllm serve ...`, or the module that it runs."""
@@ -176,14 +169,6 @@ class Vllm:
     def program(self, called: Sequence[str]) -> list[str]:
         """Those of a virtual environment, or of a wrapper."""
         return list(called) if list(called[1:]) == ["serve"] and called[0] != "vllm" else []
-
-    def served_name(self, name: str) -> str:
-        """Any name."""
-        return name
-
-    def weights(self, served: str, named: str, owned: Mapping[str, str]) -> Weights:
-        """All of a repository."""
-        return Weights(served, named)
 
     def placed(self, recipe: Recipe, place: Place) -> list[str]:
         """Drafts, tokenizers, templates, parsers' plugins, adapters."""
@@ -231,18 +216,6 @@ class Vllm:
         connects = any(recipe.flag(name) is not None for name in ("kv-transfer-config", "kv-offloading-size"))
         grows = recipe.needs.gpu and not connects
         return quiet | ({"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"} if grows else {})
-
-    def rank_environment(self, node: Node) -> dict[str, str]:
-        """Its address on the fabric."""
-        return dict.fromkeys(self.ADDRESS, node.fabric)
-
-    def files(self, recipe: Recipe) -> dict[str, str]:
-        """None: flags say everything."""
-        return {}
-
-    def docker(self, recipe: Recipe) -> list[str]:
-        """RDMA registers memory."""
-        return ["--ulimit", "memlock=-1", "--cap-add", "IPC_LOCK"]
 
     def step_tokens(self, recipe: Recipe) -> int:
         """A chunk; a whole prompt where it is told to read prompts at once."""

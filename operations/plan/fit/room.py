@@ -129,7 +129,7 @@ def room(model: Model, place: Place, contexts: Iterable[int]) -> Room:
 
 
 def rooms(model: Model, most: int, contexts: Iterable[int]) -> list[Room]:
-    """Of all places with up to so many nodes."""
+    """The room of each place with up to so many nodes."""
     asked = sorted(set(contexts))
     return [room(model, place, asked) for place in places(most)]
 

@@ -30,7 +30,7 @@ SLOWEST_TOKENS_S = 500
 def canary(knobs: Knobs, node: Node, models: Sequence[ServedModel]) -> Program:
     """Looks at the engines of which `node` has a rank, and at the proxy; it kills what hangs.
 
-    Of a cluster's engine only the first rank's container is killed: it answers, and the others end with it.
+    In a cluster only the first rank's container is killed: it answers, and the others end with it.
     """
     rails: dict[str, Rail] = {
         device: {"address": f"{address}/{subnet.prefixlen}", "mtu": knobs.fabric_mtu}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from operations.paths import CACHE, ENGINE, ENGINE_SECRETS, FALLBACK, PROVEN, SLOT, folder_of, unit_file
@@ -77,36 +77,14 @@ def alone_files(model: ServedModel, node: Node) -> tuple[File, ...]:
 
 def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, topology: str = "") -> list[File]:
     """`topology`: what its container is said to be in, where that is not the model's own."""
-    recipe, knobs, nodes = model.recipe, model.knobs, model.nodes
-    runs, leader, is_cluster = ENGINES[recipe.engine], model.leader, knobs.topology == "cluster"
-    env = environment.common_environment() | runs.environment(recipe, knobs)
-    env |= kept.MOVED if recipe.needs.gpu else {}
-    if is_cluster:
-        env |= runs.rank_environment(node) | environment.rank_environment(nccl.seen_by(recipe, knobs, node), nodes)
-        env |= kept.for_one_start(runs.CACHES, recipe.engine_version or "")
-        if knobs.executor == "ray":
-            env |= environment.ray_environment(node, leader, knobs)
-            env |= {"RAY_AUTH_TOKEN_PATH": f"{_SECRETS}/ray.token"} if model.name else {}
-    room = demand.of(model).of(min(SPARK_GIB))
-    # Who serves alone for a cluster comes when a node is away: nothing is tried then.
+    recipe, knobs = model.recipe, model.knobs
+    runs, room = ENGINES[recipe.engine], demand.of(model).of(min(SPARK_GIB))
+    # A node that serves alone for a cluster does so while another is away: nothing is tried then.
     choices = loaders.choices(recipe, knobs, runs.LOADERS, runs.LOADS, room) if folder == model.folder else []
-    # The recipe has the last word on everything that it may say (OWNED_ENV is refused when it is read).
-    env |= launched(recipe, node, nodes if is_cluster else [node]) | nccl.variables(recipe, knobs, node)
     hooks = {f"hook-{number}.sh": f"{text.rstrip()}\n" for number, text in enumerate(recipe.hooks, 1)}
-    start = render(
-        "engine/start.sh.j2",
-        exports=recipe.exports,
-        shell=recipe.shell,
-        folders=recipe.folders,
-        before=[*recipe.start_mods, *(f"{environment.MOUNT}/{name}" for name in hooks)],
-        mount=environment.MOUNT,
-        package=runs.PACKAGE,
-        runs=starts.RUNS,
-        commands=[*nccl.commands(recipe, knobs), *_commands(model, node, choices)],
-    )
     files = [
-        File(f"{folder}/engine.env", "".join(f"{name}={value}\n" for name, value in env.items()), "600"),
-        File(f"{folder}/start.sh", start, "755"),
+        File(f"{folder}/engine.env", "".join(f"{name}={value}\n" for name, value in _env(model, node).items()), "600"),
+        File(f"{folder}/start.sh", _start(model, node, choices, hooks), "755"),
         File(f"{folder}/ready.sh", _ready(model, node, image), "755"),
         File(f"{folder}/proof.py", as_is("engine/proof.py")),
         File(f"{folder}/made_for.py", as_is("engine/made_for.py")),
@@ -125,19 +103,7 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
     if recipe.start_mods or hooks:
         files.append(File(f"{folder}/start_mods.py", as_is("engine/start_mods.py")))
     files += [File(f"{folder}/{name}", text) for name, text in hooks.items()]
-    if is_cluster:
-        meeting = {"address": leader.fabric, "port": knobs.port("meeting"), "ranks": len(nodes), "rank": node.place}
-        meeting |= {"mark": model.meeting, "stop_s": runs.STOP_S, "spec": SPEC}
-        if turns := [each.place for each in sorted(nodes, key=lambda each: each.index) if model.shares(each)]:
-            meeting |= {"turns": turns} | ({"given": model.turn} if model.shares(node) else {})
-        files.append(File(f"{folder}/meeting.json", json.dumps(meeting) + "\n"))
-        files.append(File(f"{folder}/meet.py", as_is("engine/meet.py")))
-        if knobs.executor == "ray":
-            files.append(File(f"{folder}/ray_nodes.py", as_is("engine/ray_nodes.py")))
-            own = sorted(environment.rank_environment(nccl.seen_by(recipe, knobs, node), nodes))
-            files.append(File(f"{folder}/{environment.OWN_OF_RANKS}", json.dumps(own) + "\n"))
-        if nccl.is_swapped(recipe, knobs):
-            files.append(File(f"{folder}/nccl.py", as_is("engine/nccl.py")))
+    files += _rank_files(model, node, folder) if knobs.topology == "cluster" else []
     files += [File(f"{folder}/{name}", content) for name, content in runs.files(recipe).items()]
     files += [File(f"{folder}/{ATTACHED}{name}", content) for name, content in recipe.attached.items()]
     if model.name:
@@ -146,20 +112,72 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
     files.append(File(f"{folder}/memory.py", as_is("engine/memory.py")))
     if model.shares(node):
         files.append(File(f"{folder}/turn.py", as_is("engine/turn.py")))
-    role = f"rank {node.place} of {len(nodes)}" if is_cluster else knobs.topology
-    docker = _engine_docker(model, node, image, folder, topology or model.topology, (_FAILED,) if choices else ())
     run = render(
         "run.sh.j2",
-        docker=docker,
+        docker=_engine_docker(model, node, image, folder, topology or model.topology, (_FAILED,) if choices else ()),
         drop_caches_s=recipe.drop_caches_s,
         beside=_beside(model, node, folder),
         failed=["python3", "-B", f"{folder}/starts.py", "failed"] if choices else [],
     )
-    files.append(File(f"{folder}/run.sh", run, "755"))
+    return [*files, File(f"{folder}/run.sh", run, "755"), _unit(model, node, folder)]
+
+
+def _env(model: ServedModel, node: Node) -> dict[str, str]:
+    """The container's variables. The recipe has the last word on all that it may say: OWNED_ENV is refused before."""
+    recipe, knobs, nodes = model.recipe, model.knobs, model.nodes
+    runs, is_cluster = ENGINES[recipe.engine], knobs.topology == "cluster"
+    env = environment.common_environment() | runs.environment(recipe, knobs)
+    env |= kept.MOVED if recipe.needs.gpu else {}
+    if is_cluster:
+        env |= runs.rank_environment(node) | environment.rank_environment(nccl.seen_by(recipe, knobs, node), nodes)
+        env |= kept.for_one_start(runs.CACHES, recipe.engine_version or "")
+        if knobs.executor == "ray":
+            env |= environment.ray_environment(node, model.leader, knobs)
+            env |= {"RAY_AUTH_TOKEN_PATH": f"{_SECRETS}/ray.token"} if model.name else {}
+    return env | launched(recipe, node, nodes if is_cluster else [node]) | nccl.variables(recipe, knobs, node)
+
+
+def _start(model: ServedModel, node: Node, choices: list[LoaderChoice], hooks: Mapping[str, str]) -> str:
+    """start.sh, with which the container begins. `hooks`: names of the recipe's own scripts."""
+    recipe = model.recipe
+    return render(
+        "engine/start.sh.j2",
+        exports=recipe.exports,
+        shell=recipe.shell,
+        folders=recipe.folders,
+        before=[*recipe.start_mods, *(f"{environment.MOUNT}/{name}" for name in hooks)],
+        mount=environment.MOUNT,
+        package=ENGINES[recipe.engine].PACKAGE,
+        runs=starts.RUNS,
+        commands=[*nccl.commands(recipe, model.knobs), *_commands(model, node, choices)],
+    )
+
+
+def _rank_files(model: ServedModel, node: Node, folder: str) -> Iterator[File]:
+    """What a rank of a cluster has beside the others' files: where they meet, and what Ray and NCCL need."""
+    recipe, knobs, nodes, leader = model.recipe, model.knobs, model.nodes, model.leader
+    meeting = {"address": leader.fabric, "port": knobs.port("meeting"), "ranks": len(nodes), "rank": node.place}
+    meeting |= {"mark": model.meeting, "stop_s": ENGINES[recipe.engine].STOP_S, "spec": SPEC}
+    if turns := [each.place for each in sorted(nodes, key=lambda each: each.index) if model.shares(each)]:
+        meeting |= {"turns": turns} | ({"given": model.turn} if model.shares(node) else {})
+    yield File(f"{folder}/meeting.json", json.dumps(meeting) + "\n")
+    yield File(f"{folder}/meet.py", as_is("engine/meet.py"))
+    if knobs.executor == "ray":
+        yield File(f"{folder}/ray_nodes.py", as_is("engine/ray_nodes.py"))
+        own = sorted(environment.rank_environment(nccl.seen_by(recipe, knobs, node), nodes))
+        yield File(f"{folder}/{environment.OWN_OF_RANKS}", json.dumps(own) + "\n")
+    if nccl.is_swapped(recipe, knobs):
+        yield File(f"{folder}/nccl.py", as_is("engine/nccl.py"))
+
+
+def _unit(model: ServedModel, node: Node, folder: str) -> File:
+    """The engine's unit; of a node that serves alone for a cluster, what it changes in that unit."""
+    recipe, knobs = model.recipe, model.knobs
     if folder != model.folder:
         description = f"{recipe.name}, alone for a cluster"
         drop_in = render("fallback/alone.conf.j2", description=description, folder=folder, unit=model.unit, spec=SPEC)
-        return [*files, File(f"{folder}/alone.conf", drop_in)]
+        return File(f"{folder}/alone.conf", drop_in)
+    role = f"rank {node.place} of {len(model.nodes)}" if knobs.topology == "cluster" else knobs.topology
     unit = render(
         "engine/tandem-engine.service.j2",
         description=f"{recipe.name}, {role}",
@@ -167,9 +185,9 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
         folder=folder,
         spec=SPEC,
         starts=STARTS,
-        stop_s=runs.STOP_S,
+        stop_s=ENGINES[recipe.engine].STOP_S,
     )
-    return [*files, File(unit_file(model.unit), unit)]
+    return File(unit_file(model.unit), unit)
 
 
 def _commands(model: ServedModel, node: Node, choices: list[LoaderChoice]) -> list[list[str]]:
@@ -270,7 +288,7 @@ def _ports(model: ServedModel, node: Node) -> list[dict[str, object]]:
 
 
 def gpu_trial(model: ServedModel, node: Node) -> list[str]:
-    """Of the engine's own flags of `docker run` those that the GPU hangs on: for a start that only looks at it."""
+    """Flags of `docker run` on which the GPU depends, for a start that only looks at it."""
     env = {name: value for name, value in model.recipe.env.items() if name.startswith(_GPU_ENV)}
     named = [word for name, value in env.items() for word in ("--env", f"{name}={value}")]
     return [*_confined(model, node), *_gpu(model.recipe, node), *named]

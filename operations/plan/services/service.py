@@ -80,11 +80,11 @@ def lessened(*keeps: str) -> list[str]:
 
 
 def confined(user: int, *keeps: str, scratch: str = "64m", processes: int = 512, memory: str = "512m") -> list[str]:
-    """The same for a program that needs nothing of the node but its network and its volumes: it runs as a user of its
-    own, and writes to its volumes and to `scratch` bytes of memory under /tmp. `processes`: threads count. Beyond
-    `memory` the kernel ends it alone, so that no client of it takes all of the node's memory.
+    """Flags of `docker run` for a program that needs only the node's network and its volumes: a user of its own, a
+    read-only root, `scratch` bytes of memory under /tmp, at most so many `processes` (threads count). Beyond `memory`
+    the kernel ends it alone, so that no client of it takes all of the node's memory.
 
-    Whoever is not root has no capability, so it can't listen below port 1024; a program that has to is given user 0 and
+    A user that is not root has no capabilities, and can't listen below port 1024: a program that has to gets user 0 and
     NET_BIND_SERVICE, and becomes another by itself. What it may read or write has to be its user's (paths.SECRETS).
     """
     return [
