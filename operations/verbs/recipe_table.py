@@ -24,8 +24,8 @@ in their image.
 COLUMNS = ("recipe", "what for", "release", "runs in", "GiB free", "published", "known against the release")
 FOOT = f"""
 `GiB free`: what a start demands of each node, as its engine counts it, with what the guard wants left
-([several models](models.md#memory)). Of a Spark with
-nothing but its system {IDLE_GIB[0]:g} to {IDLE_GIB[1]:g} of {SPARK_GIB[1]:g} GiB are free [Y].
+([several models](models.md#memory)). On a Spark with
+nothing but its system, {IDLE_GIB[0]:g} to {IDLE_GIB[1]:g} of {SPARK_GIB[1]:g} GiB are free [Y].
 
 What is known was looked for on 2026-11-23 in public lists [Q]; an empty field says that nothing was found there.
 `nothing` under `published`: the source has no figure.
