@@ -92,10 +92,10 @@ def _settle(run: Run, advice: Callable[[Recipe, Knobs, int], str], wanted: Calla
         logger.warning(line)
     run.plan = make_plan(declared, nodes, names=names, slots=slots)
     rollback.tell_changes(run)
-    _advise(run, len(everyone))
+    _advise(run, advice, len(everyone))
 
 
-def _advise(run: Run, of_all: int) -> None:
+def _advise(run: Run, advice: Callable[[Recipe, Knobs, int], str], of_all: int) -> None:
     """Says where measurements speak for another topology than the plan's. `of_all`: nodes of the inventory."""
     if rollback.served_last(run, run.head):
         return
