@@ -31,7 +31,7 @@ TEXT = 8 << 20
 BIASES = 4_096
 #: A schema's nesting and values. xgrammar took 16 s for one that was 400 deep, a minute for a choice of 200,000.
 SCHEMA_DEPTH, SCHEMA_VALUES = 64, 5_000
-#: Values of tools among which a model chooses itself: no grammar is made of them, and agents have hundreds.
+#: Values of tools among which a model chooses itself: vLLM and SGLang make no grammar of them. Agents have hundreds.
 TOOL_VALUES = 20_000
 #: Characters of a grammar or a pattern that answers must fit; of all with counted repeats (`{0,30}`) together: the door
 #: reads each, 0.04 s for so many.
@@ -74,13 +74,15 @@ _KIND_MOST, _URL_MOST = 256, 4_096
 MEDIA_DOMAINS = frozenset(filter(None, os.environ.get("TANDEM_MEDIA_DOMAINS", "").split(",")))
 
 
-def wrong(asked: dict[str, Any], found: media.Found) -> str:
-    """What a body has too much of, or where a picture may not lie, in words for its client; empty: nothing. `found`:
-    what is to be read of it.
+def wrong(path: str, asked: dict[str, Any], found: media.Found) -> str:
+    """What a body has too much of, or where a picture may not lie, in words for its client; empty: nothing. `path`:
+    below /v1; `found`: what is to be read of it.
     """
+    # A response's input is a conversation.
+    most = _MOST | {"input": MESSAGES} if path == "responses" else _MOST
     return (
         _messages(asked.get("messages"))
-        or next(filter(None, (_count(name, said, _MOST[name]) for name, said in asked.items() if name in _MOST)), "")
+        or next(filter(None, (_count(name, said, most[name]) for name, said in asked.items() if name in most)), "")
         or _stops(asked)
         or (f"what is to be read has more than {media.VALUES} values" if found.is_too_much else "")
         or _media(found.media)
@@ -114,7 +116,7 @@ _MOST = {
     **dict.fromkeys(("prompt", "input", "documents", "text_1", "text_2", "items", "queries"), AT_ONCE),
     **dict.fromkeys(("stop", "stop_sequences", "stop_token_ids", "bad_words"), STOPS),
     **dict.fromkeys(("dry_sequence_breakers", "preserved_tokens"), STOPS),
-    "logprob_token_ids": TOLD,
+    **dict.fromkeys(("logprob_token_ids", "label_token_ids"), TOLD),
     **dict.fromkeys(("logit_bias", "allowed_token_ids"), BIASES),
 }
 
@@ -135,9 +137,6 @@ def _messages(messages: Any) -> str:
 def _count(name: str, said: Any, most: int) -> str:
     """A list of numbers is one prompt, of tokens."""
     is_one = name in ("prompt", "input") and isinstance(said, list) and bool(said) and isinstance(said[0], int)
-    if name == "input" and isinstance(said, list) and said and isinstance(said[0], dict):
-        # A conversation of /v1/responses.
-        most = MESSAGES
     if not isinstance(said, list | dict) or is_one or len(said) <= most:
         return ""
     return f"`{name}`: {len(said)} are too many, {most} are the most"
@@ -236,8 +235,6 @@ def _forms(asked: dict[str, Any], more: list[Any]) -> str:
         values[is_tool] += 1
         if depth > SCHEMA_DEPTH:
             return f"a schema is more than {SCHEMA_DEPTH} deep"
-        if name == "strict" and value is True:
-            most[True] = SCHEMA_VALUES
         if values[is_tool] > most[is_tool]:
             return f"{'tools' if is_tool else 'schemas'} of a request have more than {most[is_tool]} values"
         if name in _PATTERNS and isinstance(value, str):
@@ -259,10 +256,11 @@ def _forms(asked: dict[str, Any], more: list[Any]) -> str:
                 return f"names in schemas and tools have more than {NAMES} characters together"
             if name == "patternProperties":
                 patterns += value
-            within = value.items()
+            # A strict tool's calls are held to its schema.
+            is_tool = is_tool and value.get("strict") is not True
             left += [
                 (key, each, depth + 1, is_tool)
-                for key, each in within
+                for key, each in value.items()
                 if key not in _EXPLAINED or not isinstance(each, str)
             ]
         elif isinstance(value, list):
@@ -274,8 +272,7 @@ def _forms(asked: dict[str, Any], more: list[Any]) -> str:
 
 def _is_free(choice: Any) -> bool:
     """Whether a model may answer without a tool. A call that it has to write is held to a grammar."""
-    kind = choice.get("type") if isinstance(choice, dict) else choice
-    return kind in (None, "auto", "none")
+    return choice.get("type") in ("auto", "none") if isinstance(choice, dict) else choice in (None, "auto", "none")
 
 
 def _written(text: str) -> Any:

@@ -37,7 +37,7 @@ class Visit:
     asked: int = 0
     #: Whether an engine has the question: it reads it, whether its client stays or not.
     was_asked: bool = False
-    #: Pieces of an answer that have passed: as many tokens, or a few more.
+    #: Pieces of an answer that have passed: about as many tokens. An engine that drafts puts several into one.
     pieces: int = 0
     #: Tokens as the engine has counted them.
     told: int | None = None

@@ -16,7 +16,8 @@ _CHARSET = rb'(?:; *charset="?[\w-]+"?)?'
 _BOUNDARY = re.compile(rb"multipart/form-data" + _CHARSET + rb'; *boundary=("?)([^";\s]{8,70})\1' + _CHARSET, re.I)
 #: .NET writes names without quotes where it can.
 _TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]"
-_WORD = rb'; *([\w-]{1,16}\*?)=("(?:[^"\\]|\\.)*"|[^;"\s]+)'
+#: Readers differ about an escaped backslash before a quote.
+_WORD = rb'; *([\w-]{1,16}\*?)=("(?:[^"\\]|\\[^\\])*"|[^;"\s]+)'
 _HEADER = re.compile(rb"content-disposition: *form-data((?:" + _WORD + rb"){1,8})", re.I)
 _WORDS = re.compile(_WORD)
 _NAME = re.compile(rb'"([^"\\]{1,64})"|(' + _TOKEN + rb"{1,64})")
@@ -39,9 +40,11 @@ def pieces(body: bytes, kind: bytes) -> list[memoryview]:
 
 def _named(head: bytes) -> tuple[str, bool]:
     """The name of a part (empty: it has none that all readers read alike), and whether it is a file."""
-    found = [each for each in map(_HEADER.fullmatch, head.split(b"\r\n")) if each]
-    words = [(name.lower(), said) for name, said in _WORDS.findall(found[0][1])] if len(found) == 1 else []
-    names = [_NAME.fullmatch(said) for word, said in words if word == b"name"]
+    lines = head.split(b"\r\n")
+    said = [each for each in lines if each[:19].lower() == b"content-disposition"]
+    found = _HEADER.fullmatch(said[0]) if len(said) == 1 and not any(each[:1] in b" \t" for each in lines) else None
+    words = [(name.lower(), value) for name, value in _WORDS.findall(found[1])] if found else []
+    names = [_NAME.fullmatch(value) for word, value in words if word == b"name"]
     if len(names) != 1 or not names[0] or any(word == b"name*" for word, _ in words):
         return "", False
     is_file = any(word in (b"filename", b"filename*") for word, _ in words)

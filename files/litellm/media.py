@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,10 @@ _TEXTS = ("image", "video", "audio")
 _VOICE = "ref_audio"
 #: llama.cpp's list of pictures for a prompt.
 _MANY = "multimodal_data"
+#: Fields and types of a part that has its data itself: a file, or a picture as tools give it.
+_OWN, _HAVE = ("file_data", "data"), ("input_file", "file", "image", "audio", "input_audio", "video")
+#: How llama.cpp's sounds begin, in base64: MP3, FLAC; and WAV, which has RIFF as WebP has.
+_SOUNDS, _RIFF, _WAVE = ("SUQz", "//", "ZkxhQ"), "UklGR", b"WAVE"
 #: Fields within messages that are tools or a tool's schema.
 _TOOLS = ("tools", "definition", "input_schema", "parameters")
 #: Fields of a part by which a client says into how many pieces a picture is cut (SGLang).
@@ -100,17 +105,38 @@ def find(asked: dict[str, Any]) -> Found:
             continue
         if isinstance(value, dict) and (told := _told(value)):
             left += [(each, may and name != told) for name, each in value.items() if isinstance(each, list | dict)]
+        elif isinstance(value, dict) and "tool_calls" in value:
+            calls = "tool_calls"
+            left += [(each, may and name != calls) for name, each in value.items() if isinstance(each, list | dict)]
         else:
             left += [(each, may) for each in within if isinstance(each, list | dict)]
     if isinstance(voice := asked.get(_VOICE), str):
         found.media.append(_medium(_VOICE, voice, "", False, is_url=True))
-    if any(name in _PLACES or name == _MANY or name.endswith(_PLACE) for name in names):
+    if any(name in _PLACES or name in (_MANY, *_OWN) or name.endswith(_PLACE) for name in names):
         read = set[int]()
         found.media += [each for part in parts if id(part) not in read for each in _media(part, read)]
     if not names.isdisjoint(_TOOLS):
-        found.tools = [part[name] for part in parts for name in _TOOLS if name in part]
-    found.cuts = next((name for name in _CUTS if name in names), "")
+        found.tools = list(_tools(parts))
+    if not names.isdisjoint(_CUTS):
+        said = (name for part in parts for name in _CUTS if isinstance(part.get(name), int | float | str))
+        found.cuts = next(said, "")
     return found
+
+
+def _tools(parts: list[dict[str, Any]]) -> Iterator[Any]:
+    """Tools that stand in parts, each once: those that it has within are a part of it."""
+    inside = set[int]()
+    for part in parts:
+        for name in () if id(part) in inside else _TOOLS:
+            if name in part:
+                yield part[name]
+                left = [part[name]]
+                while left:
+                    value = left.pop()
+                    if isinstance(value, dict):
+                        inside.add(id(value))
+                    within = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+                    left += [each for each in within if isinstance(each, list | dict)]
 
 
 def _contents(documents: Any) -> list[Any]:
@@ -132,7 +158,10 @@ def _media(part: dict[str, Any], read: set[int]) -> Iterator[Medium]:
     kind = said if isinstance(said := part.get("type"), str) and len(said) <= _NAME else ""
     for name, said in part.items():
         if name == _MANY and isinstance(said, list):
-            yield from (_medium(name, each, "", True, is_url=False) for each in said if isinstance(each, str))
+            texts = (each for each in said if isinstance(each, str))
+            yield from (_medium(name, each, "", not _is_sound(each), is_url=False) for each in texts)
+        if name in _OWN and kind in _HAVE and isinstance(said, str):
+            yield _medium(name, said, "", "image" in kind, is_url=False)
         if name not in _PLACES and not name.endswith(_PLACE):
             continue
         is_picture = "image" in name or (name in ("source", "url") and "image" in kind)
@@ -147,6 +176,15 @@ def _media(part: dict[str, Any], read: set[int]) -> Iterator[Medium]:
                     yield _medium(name, text, of_kind, is_picture, is_url=place == "url")
         elif isinstance(said, str) and (name in _TEXTS or name.endswith(_PLACE) or (name == "url" and kind in _LIES)):
             yield _medium(name, said, "", is_picture, is_url=True)
+
+
+def _is_sound(data: str) -> bool:
+    if not data.startswith(_RIFF):
+        return data.startswith(_SOUNDS)
+    try:
+        return binascii.a2b_base64(data[:16])[8:] == _WAVE
+    except (binascii.Error, ValueError):
+        return False
 
 
 def _medium(name: str, text: str, kind: str, is_picture: bool, *, is_url: bool) -> Medium:

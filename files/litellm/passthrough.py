@@ -188,6 +188,8 @@ async def _question(path: str, said: dict[str, Any] | str | None, body: bytes, f
     if why:
         return odd(why)
     if found.is_rounded:
+        if len(body) > door_bounds.TEXT:
+            return odd("a number is 2^63 or more: send it as a text, or without pictures")
         try:
             asked = json.loads(body.removeprefix(codecs.BOM_UTF8))
         except RecursionError:
@@ -217,7 +219,9 @@ def _look(path: str, asked: dict[str, Any], length: int) -> tuple[str, media.Fou
     if length - sum(len(each.data) for each in found.media) > door_bounds.TEXT:
         return _TOO_LONG, found
     why = door_bounds.numbers(asked) if length else ""
-    return why or shapes.wrong(path, asked) or protocols.wrong(path, asked) or door_bounds.wrong(asked, found), found
+    return why or shapes.wrong(path, asked) or protocols.wrong(path, asked) or door_bounds.wrong(
+        path, asked, found
+    ), found
 
 
 async def _read(receive: Any) -> bytes | None:

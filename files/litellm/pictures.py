@@ -127,8 +127,9 @@ def _gif(its: _Bytes) -> int:
             at += 1 + length
         elif length == ord("!"):
             kind, length = its.at(at + 1, 2)
-            # Behind a first part of no length, and behind this name, Pillow reads one part more than there is.
-            if kind != 0xFE and (not length or its.at(at + 3, 12) == b"NETSCAPE2.0\0"):
+            # Behind a first part of no length, or none behind one with this name, Pillow reads on as if more came.
+            is_loop = length > 10 and its.at(at + 3, 11) == b"NETSCAPE2.0"
+            if kind != 0xFE and (not length or (is_loop and not its.number(at + 3 + length, 1))):
                 raise _Odd
             is_within = True
             at += 2

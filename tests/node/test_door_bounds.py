@@ -19,9 +19,9 @@ keys, media = part("litellm", "door_keys"), part("litellm", "media")
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
-def wrong(asked: dict[str, Any]) -> str:
+def wrong(asked: dict[str, Any], path: str = "chat/completions") -> str:
     """As the door reads a body of JSON."""
-    return str(bounds.numbers(asked) or bounds.wrong(asked, media.find(asked)))
+    return str(bounds.numbers(asked) or bounds.wrong(path, asked, media.find(asked)))
 
 
 def deep(levels: int) -> Any:
@@ -58,7 +58,8 @@ def picture(url: Any) -> dict[str, Any]:
         ({"documents": ["a"] * 2_049}, "`documents`: 2049 are too many"),
         ({"stop": ["a"] * 65}, "`stop`: 65 are too many"),
         ({"logit_bias": {str(n): 1 for n in range(4_097)}}, "`logit_bias`: 4097 are too many"),
-        ({"input": [{"role": "user"}] * 10_001}, "`input`: 10001 are too many"),
+        ({"input": [{"text": "a"}] * 2_049}, "`input`: 2049 are too many"),
+        ({"label_token_ids": list(range(101))}, "`label_token_ids`: 101 are too many"),
         ({"dry_sequence_breakers": ["a"] * 65}, "`dry_sequence_breakers`: 65 are too many"),
         ({"bad_words": ["a" * 10_000_000]}, "more than 16384 characters together"),
         ({"stop": "a" * 16_385}, "more than 16384 characters together"),
@@ -71,7 +72,8 @@ def picture(url: Any) -> dict[str, Any]:
         ({"messages": [{"tools": [{"parameters": {"pattern": "((a{0,99}){0,99}){0,99}"}}]}]}, "multiply to"),
         ({"tools": TOOLS * 6}, "tools of a request have more than 20000 values"),
         ({"tools": TOOLS, "tool_choice": "required"}, "more than 5000 values"),
-        ({"tools": [{"strict": True}, *TOOLS]}, "more than 5000 values"),
+        ({"tools": TOOLS, "tool_choice": {"function": {"name": "f1"}}}, "more than 5000 values"),
+        ({"tools": [each | {"strict": True} for each in TOOLS]}, "more than 5000 values"),
         (form(deep(400)), "more than 64 deep"),
         (form({"enum": list(range(5_000))}), "more than 5000 values"),
         ({"tools": [{"function": {"parameters": deep(400)}}]}, "more than 64 deep"),
@@ -108,8 +110,14 @@ def test_what_would_cost_an_engine_s_server_seconds_is_refused(asked: dict[str, 
         {"messages": [{"role": "user", "content": "hi"}] * 2_000},
         {"prompt": list(range(100_000))},
         {"input": list(range(100_000))},
-        {"input": [{"role": "user", "content": "a"}] * 5_000},
         {"tools": TOOLS},
+        {"tools": [{"type": "function", "strict": True}, *TOOLS]},
+        {"input": [{"type": "tool_search_output", "tools": [{"type": "namespace", "tools": TOOLS}]}]},
+        {"messages": [{"tool_calls": [{"name": "write", "parameters": {"text": "a" * 17_000}}]}]},
+        picture({"url": f"data:;base64,{PNG}", "max_dynamic_patch": None}),
+        {"prompt": {"prompt_string": "a", "multimodal_data": ["SUQzAAAA", "UklGRgAAAABXQVZF"]}},
+        {"input": [{"content": [{"type": "input_file", "file_data": "data:application/pdf;base64,AAAA"}]}]},
+        {"messages": [{"content": [{"type": "image", "data": PNG, "mimeType": "image/png"}]}]},
         {"tools": TOOLS, "tool_choice": {"type": "auto"}},
         {"guided_json": json.dumps({"enum": ["a" * 100] * 300})},
         {"documents": [{"text": "a cat", "image": "cat.jpg", "source_url": "https://10.0.0.1/cat"}]},
@@ -203,6 +211,18 @@ def test_names_and_patterns_are_looked_through_for_no_longer_than_a_moment() -> 
         began = time.process_time()
         assert "characters together" in wrong(body)
         assert time.process_time() - began < 0.5
+
+
+def test_a_conversation_has_more_than_a_batch() -> None:
+    said = [{"role": "user", "content": "a"}]
+    assert wrong({"input": said * 10_000}, "responses") == ""
+    assert "10001 are too many" in wrong({"input": said * 10_001}, "responses")
+
+
+def test_a_file_is_no_text() -> None:
+    own = {"type": "input_file", "file_data": "a" * 99}, {"type": "image", "data": "a" * 99, "mimeType": "image/png"}
+    for each in own:
+        assert [len(found.data) for found in media.find({"input": [{"content": [each]}]}).media] == [99]
 
 
 def test_where_pictures_stand_is_looked_for_once_in_each_part() -> None:

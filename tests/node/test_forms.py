@@ -93,7 +93,9 @@ def test_what_a_file_s_part_may_say_of_it(forms: Any, head: bytes) -> None:
 
 
 def test_a_part_has_one_name(forms: Any) -> None:
-    for more in (b'; name="model"', b"; name*=UTF-8''model", b"; a" * 9):
+    second = b'\r\nContent-Disposition: form-data; name="prompt"; x'
+    escaped = b'; x="\\\\"; y="; name=stream; z="'
+    for more in (b'; name="model"', b"; name*=UTF-8''model", b"; a" * 9, second, escaped, b"\r\n folded"):
         sound = b'--xxxxxxxx\r\nContent-Disposition: form-data; name="file"; filename="a"' + more + b"\r\n\r\nRIFF\r\n"
         assert "no plain name" in forms.read(MODEL + sound + END, KIND)
 

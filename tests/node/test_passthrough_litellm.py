@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import codecs
 import json
 import time
@@ -252,11 +253,25 @@ def test_bodies_are_read_as_engines_read_them(door: doors.Door) -> None:
     assert sent(door, json.dumps(large).encode())[::2] == (200, large)
     assert sent(door, json.dumps({**ASKED, "n": 2.0, "max_tokens": "9"}).encode())[2] == {**ASKED, "n": 2}
     # By such names two requests would meet in an engine.
-    assert sent(door, json.dumps({**ASKED, "request_id": "a", "rid": "a"}).encode())[2] == ASKED
+    left_out = {"request_id": "a", "rid": "a", "stream_interval": 9}
+    assert sent(door, json.dumps({**ASKED, **left_out}).encode())[2] == ASKED
     for odd in (plain.replace(b"9", b"NaN"), plain.replace(b"Hi", b"\\ud800")):
         assert sent(door, odd)[0] == 400
-    for more in ({"n": "2000.0"}, {"n": 1, "best_of": 3_000}):
+    for more in ({"n": "2000.0"}, {"n": 1, "best_of": 3_000}, {"n_cmpl": 3_000}, {"user": "a" * (9 << 20)}):
         assert sent(door, json.dumps({**ASKED, **more}).encode())[0] == 400
+
+
+def test_pictures_have_more_room_than_words(door: doors.Door) -> None:
+    header = b"\x89PNG\r\n\x1a\n" + (13).to_bytes(4) + b"IHDR" + (1).to_bytes(4) * 2 + bytes(9)
+    data = base64.b64encode(header + bytes(4) + b"IDAT" + bytes(9 << 20)).decode()
+    content: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}]
+    asked = {**ASKED, "messages": [{"role": "user", "content": content}]}
+    assert sent(door, json.dumps(asked).encode())[0] == 200
+    # Such a number would be read anew, in one step, with all that stands beside it.
+    content[0]["id"] = 12345678901234567890123
+    assert sent(door, json.dumps(asked).encode())[0] == 400
+    # Twice as long to read as what they stand for.
+    assert sent(door, json.dumps({**ASKED, "user": "\n" * (9 << 20)}).encode())[0] == 400
 
 
 def test_a_large_body_is_looked_through_beside_the_loop(door: doors.Door) -> None:

@@ -74,6 +74,7 @@ PHOTO = segment(0xE1, b"Exif" + b"x" * 60_000)
         # Pillow takes what follows for a further part.
         (gif(1, 1, b"!\xf9\0", first(0, 0, 1, 1)), None),
         (gif(1, 1, b"!\xff\x0bNETSCAPE2.0\0", first(0, 0, 1, 1)), None),
+        (gif(1, 1, b"!\xff\x0cNETSCAPE2.0X\0", first(0, 0, 1, 1)), None),
         (gif(30, 20, b"!\xff\x0bNETSCAPE2.0\x03\1\0\0\0", first(0, 0, 30, 20)), 600),
         (gif(1, 1), None),
         (webp(b"VP8X", b"x" * 4 + (3_999).to_bytes(3, "little") + (2_999).to_bytes(3, "little")), 12_000_000),
@@ -118,7 +119,7 @@ def asked(*data: bytes, kind: str = "image/png", name: str = "image_url") -> Any
 
 
 def wrong(asked: dict[str, Any]) -> str:
-    return str(bounds.wrong(asked, media.find(asked)))
+    return str(bounds.wrong("chat/completions", asked, media.find(asked)))
 
 
 def test_pictures_that_would_end_an_engine_for_memory_are_refused() -> None:

@@ -180,6 +180,7 @@ def send(stranger: socket.socket, row: Row) -> None:
 
 
 def test_strangers_get_nothing_and_who_streams_beside_them_loses_nothing(door: Door) -> None:
+    assert f" {len(ROWS)} requests beside\n" in (doors.ROOT / "docs/security.md").read_text()
     door.keys("client", "expired", "revoked")
     known = urllib.request.Request(f"{door.url}/v1/models", headers={"Authorization": f"Bearer {KEYS['revoked']}"})
     assert urllib.request.urlopen(known).status == 200

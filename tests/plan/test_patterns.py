@@ -20,6 +20,8 @@ REFUSED = {
     r"(a[)]+\)?)+": "a repetition within a repetition",
     "(?:x(?:ab|cd))*": "a choice within a repetition",
     "(?:a|.)*": "a choice within a repetition",
+    "(a+)(?#x)+$": "a repetition within a repetition",
+    "(?:a|ab)(?#x)*c": "a choice within a repetition",
     "(?x) a": "is in the verbose form",
     "(": "is not a regular expression",
     "a{99999999999}": "is not a regular expression",
@@ -34,7 +36,18 @@ def test_what_can_take_for_ever_is_refused(pattern: str, said: str) -> None:
 
 FLAT = (
     *(r"Using \w+ for (?:A|B)", r"(?i)CUDA graph (pool )?memory:? *-\d", "x{2,5}y+", "(ab){3}c*", "(a|b)c", "(a|b)*c"),
-    *(r"(?:\d|[x|y)])+", r"[(]a+[)]+", r"\(a+\)+", "a{}+b{,}", r"(?#(a+)b", r"\123+", "(?:a|bc){1}", "[]+)]+x*"),
+    *(
+        r"(?:\d|[x|y)])+",
+        r"[(]a+[)]+",
+        r"\(a+\)+",
+        "a{}+b{,}",
+        r"(?#(a+)b",
+        r"\123+",
+        r"(?:\x41|b)+",
+        r"(?:\101|b)+",
+        "(?:a|bc){1}",
+        "[]+)]+x*",
+    ),
 )
 
 

@@ -16,7 +16,7 @@ _WORD = re.compile(
     |(?P<closes>\))
     |(?P<repeats>[*+?]|\{(?!\})(?P<least>\d*)(?P<comma>,?)(?P<most>\d*)\})[?+]?
     |(?P<choice>\|)
-    |(?P<character>\\[^AbBZ]|\[(?!\^)\]?(?:\\.|[^\]\\])*\]|[^\\.^$\[])
+    |(?P<character>\\(?:x..|u.{4}|U.{8}|N\{[^}]*\}|0[0-7]{0,2}|[0-7]{3})|\\[^AbBZ]|\[(?!\^)\]?(?:\\.|[^\]\\])*\]|[^\\.^$\[])
     |(?P<other>\[\^\]?(?:\\.|[^\]\\])*\]|\\?.)""",
     re.X | re.S,
 )
@@ -64,7 +64,10 @@ def _fault(text: str) -> str:
     group, outer = _Group(), list[_Group]()
     closed: _Group | None = None
     for word in _WORD.finditer(text):
-        kind, before, closed = word.lastgroup, closed, None
+        kind = word.lastgroup
+        if kind == "nothing":
+            continue
+        before, closed = closed, None
         if kind == "reference":
             return "refers back to a group, which can take for ever: write it out"
         if kind == "verbose":
@@ -90,7 +93,7 @@ def _fault(text: str) -> str:
                 return "has a choice within a repetition, which can take for ever: write it flat"
             group.varies |= least != most
             group.is_set = False
-        elif kind != "nothing":
+        else:
             group.add(is_character=kind == "character")
     return ""
 
