@@ -142,9 +142,14 @@ def _count(name: str, said: Any, most: int) -> str:
     return f"`{name}`: {len(said)} are too many, {most} are the most"
 
 
+_STOPS = frozenset(("stop", "stop_sequences", "bad_words"))
+
+
 def _stops(asked: dict[str, Any]) -> str:
     """Texts at which an answer stops, or that it may not have: of each tokens are made, in one step."""
-    said = [each for name in ("stop", "stop_sequences", "bad_words") for each in _several(asked.get(name))]
+    if _STOPS.isdisjoint(asked):
+        return ""
+    said = [each for name in _STOPS for each in _several(asked.get(name))]
     is_long = sum(len(each) for each in said if isinstance(each, str)) > GRAMMAR
     return f"`stop` and `bad_words` have more than {GRAMMAR} characters together" if is_long else ""
 
@@ -197,8 +202,15 @@ _LOOKED_FOR = ("stop_regex", "grammar_triggers", "grammar_lazy")
 _FETCHED = ("kv_transfer_params", "ec_transfer_params", "bootstrap_host", "bootstrap_port", "bootstrap_room")
 
 
+_LOOKED_AT = frozenset(
+    (*_READERS, *_LOOKED_FOR, *_FETCHED, "padding", "chat_template", "chat_template_kwargs", "tools")
+)
+
+
 def _programs(asked: dict[str, Any], cuts: str) -> str:
     """What an engine would run for a client, or ask: a template is a program, and a tool may lie at a server."""
+    if not cuts and _LOOKED_AT.isdisjoint(asked):
+        return ""
     for name, said in (("", asked), ("chat_template_kwargs.", asked.get("chat_template_kwargs"))):
         if isinstance(said, dict) and said.get("chat_template"):
             return f"`{name}chat_template`: a request brings no template; the model has its own"
@@ -224,6 +236,8 @@ def _forms(asked: dict[str, Any], more: list[Any]) -> str:
     found: list[tuple[str, Any]] = [(name, said) for name, said in asked.items() if name in _FORMS]
     # The form of a response's text is a schema, and so are a tool's parameters.
     found += [("", asked["text"])] if isinstance(asked.get("text"), dict) else []
+    if not found and not more and not asked.get("tools"):
+        return ""
     left = [(name, each, 1, False) for name, each in found]
     left += [("", each, 1, True) for each in (*_several(asked.get("tools") or []), *more)]
     values = {False: 0, True: 0}

@@ -81,7 +81,8 @@ def find(asked: dict[str, Any]) -> Found:
     left = [
         (said, name != "documents") for name, said in asked.items() if name in _READ and isinstance(said, list | dict)
     ]
-    left += [(each, True) for each in _contents(asked.get("documents"))]
+    if "documents" in asked:
+        left += [(each, True) for each in _contents(asked["documents"])]
     parts, names = list[dict[str, Any]](), set[str]()
     while left:
         value, may = left.pop()
