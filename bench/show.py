@@ -121,7 +121,7 @@ class Show:
             self._progress.update(self._task, advance=done, left=self._rest())
 
     def _rest(self) -> str:
-        """What is left of this setup; other setups are not known before their first step."""
+        """Steps and time that are left of this setup. Others are not known before their first step."""
         if not self._worked:
             return f"{len(self._left)} steps left"
         seconds = sum(self._left.values()) * self._spent / self._worked

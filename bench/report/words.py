@@ -17,7 +17,7 @@ from operations.plan.recipes.formats import FOLDER, load_recipe
 
 
 def besides(measured: Measured) -> list[str]:
-    """What is best for the first token and for tokens a second; then for which prompts that holds. Where there are
+    """Which setup is best for the first token and for tokens a second, and for which prompts this was measured. With
     several prompts the first one is judged.
     """
     wanted = (("ttft", "the first token soonest"), ("decode", "the most tokens a second"))

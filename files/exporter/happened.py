@@ -72,7 +72,7 @@ def _deploys() -> Iterator[Event]:
 
 
 def _serves(knobs: Mapping[str, Any]) -> str:
-    """What serves, in words: each model by the owner's name; what it does not say itself the general knobs say."""
+    """What serves, in words, by each model's name. Where a model does not say a knob, the general one counts."""
     models = {name: {**knobs, **words} for name, words in knobs.get("models", {}).items()} or {"": {**knobs}}
     said = [
         f"{f'{name}: ' if name else ''}{words.get('recipe', '?')}, {words.get('topology', '?')}"

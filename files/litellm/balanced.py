@@ -167,7 +167,7 @@ class Balanced(CustomLogger):
         return next((each for each in reversed(beginnings) if self._cost(name, each[0], life) is not None), (b"", 0))
 
     def _cost(self, name: str, beginning: bytes, life: bytes = b"") -> int | None:
-        """What staying with an engine has cost a beginning; None: it has not read it. `life`: the engine's."""
+        """What it has cost to stay at an engine with this beginning; None: it has not read it. `life`: by `_life`."""
         read = self.has_read.get(name)
         known = read.get(beginning) if read else None
         return shared.marks.get(life or self._life(name), beginning) if known is None else known

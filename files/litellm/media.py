@@ -106,9 +106,6 @@ def find(asked: dict[str, Any]) -> Found:
             continue
         if isinstance(value, dict) and (told := _told(value)):
             left += [(each, may and name != told) for name, each in value.items() if isinstance(each, list | dict)]
-        elif isinstance(value, dict) and "tool_calls" in value:
-            calls = "tool_calls"
-            left += [(each, may and name != calls) for name, each in value.items() if isinstance(each, list | dict)]
         else:
             left += [(each, may) for each in within if isinstance(each, list | dict)]
     if isinstance(voice := asked.get(_VOICE), str):
@@ -149,8 +146,9 @@ def _contents(documents: Any) -> list[Any]:
 
 def _told(part: dict[str, Any]) -> str:
     """The field in which a part says what a tool was told; empty: it is no call."""
-    if "arguments" in part:
-        return "arguments"
+    for name in ("arguments", "tool_calls"):
+        if name in part:
+            return name
     return "input" if part.get("type") in _CALLS else ""
 
 

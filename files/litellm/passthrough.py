@@ -196,9 +196,7 @@ async def _question(path: str, said: dict[str, Any] | str | None, body: bytes, f
             return odd(_TOO_DEEP)
         door_bounds.numbers(asked)
     is_chat = path.endswith("completions")
-    answers = choices(path, asked) if is_chat else 1
-    for each in ("best_of", "n_cmpl"):
-        answers = max(answers, choices(path, asked, each)) if is_chat and each in asked else answers
+    answers = max(choices(path, asked, each) for each in ("n", "best_of", "n_cmpl")) if is_chat else 1
     if answers > door_bounds.AT_ONCE:
         return odd(f"this asks for {answers} answers (`n` for each prompt), {door_bounds.AT_ONCE} are the most")
     if refused := admit(asked, is_chat and bool(asked.get("stream")), answers):
