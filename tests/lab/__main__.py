@@ -124,6 +124,9 @@ def main() -> int:
         verbs.add_parser(verb, help="NODE, or `all`").add_argument("node")
     for verb, what in (("freeze", "let a machine stand still, its kernel too"), ("thaw", "let it go on")):
         verbs.add_parser(verb, help=f"{what} (MACHINES=vm): NODE, or `all`").add_argument("node")
+    kernel = verbs.add_parser("kernel", help="the kernel from the next boot on (MACHINES=vm): NODE, or `all`")
+    kernel.add_argument("node")
+    kernel.add_argument("kernel", choices=("own", "other"), help="`other` has no RDMA")
     for verb in ("cut", "heal"):
         help_text = "a LINK: mgmt or rail0 to rail3 for all nodes, or NODE:LINK for one; a cable is cut at both ends"
         verbs.add_parser(verb, help=help_text).add_argument("link")
@@ -158,6 +161,9 @@ def _do(args: argparse.Namespace) -> int:
             act = node.HOSTS.freeze if args.verb == "freeze" else node.HOSTS.thaw
             for each in _named(args.node):
                 act(each)
+        case "kernel":
+            for each in _named(args.node):
+                node.HOSTS.choose_kernel(each, args.kernel)
         case "reboot":
             reboot(_named(args.node))
         case "power-off":

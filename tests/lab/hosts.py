@@ -44,3 +44,6 @@ class Hosts(Protocol):
 
     def thaw(self, node: LabNode) -> None:
         """Let it go on."""
+
+    def choose_kernel(self, node: LabNode, name: str) -> None:
+        """Another kernel from the next boot on: `own` or `other`; raises LabError where that can't be."""

@@ -98,6 +98,11 @@ def thaw(node: LabNode) -> None:
     freeze(node)
 
 
+def choose_kernel(node: LabNode, name: str) -> None:
+    """Its kernel is this machine's."""
+    raise LabError(f"{node.name} has no kernel of its own that it could boot: MACHINES=vm has")
+
+
 def _give_disk(node: LabNode) -> None:
     """A file is its disk, as large as this machine has room. A node's many thousand files go with it in one step:
     one by one they take minutes on a disk that is told of each (`discard`).

@@ -23,6 +23,11 @@ NODE_PACKAGES = [
 
 #: What a machine has besides: a kernel, what its first file system is made of, RDMA and its measure (`ib_write_bw`).
 MACHINE_PACKAGES = ["busybox-static", "kmod", "apparmor", "rdma-core", "ibverbs-utils", "perftest"]
+#: Debian's kernel for hardware and its one for clouds, which has no InfiniBand: so a Spark's new kernel comes, where
+#: nobody has built its driver.
+MACHINE_KERNELS = ("linux-image-{arch}", "linux-image-cloud-{arch}")
+#: Docker of the release after a machine's, for an upgrade where no network is; what it wants besides comes along.
+NEXT_DOCKER, NEXT_SUITE = "var/lib/tandem-lab/next-docker", {"trixie": "forky"}
 #: AppArmor's profiles of what a machine has; Docker brings its own.
 MACHINE_PROFILES = ("lsb_release", "nvidia_modprobe", "runc", "unix-chkpwd", "unprivileged_userns")
 #: The lab makes it (qemu/initramfs.py): under emulation that took most of ten minutes.
@@ -100,9 +105,21 @@ def node_root(desk: Desk) -> Path:
 
 def machine_root(desk: Desk) -> Root:
     """The root of virtual machines: with a kernel, RDMA and AppArmor, of any architecture."""
-    packages = (*_packages(desk), *MACHINE_PACKAGES, f"linux-image-{desk.arch}")
-    options = (_NO_INITRAMFS, f"--architectures={desk.arch}")
+    packages = (*_packages(desk), *MACHINE_PACKAGES, *(each.format(arch=desk.arch) for each in MACHINE_KERNELS))
+    options = (_NO_INITRAMFS, f"--architectures={desk.arch}", f"--customize-hook={_fetching_docker(desk.suite)}")
     return Root("machine", desk.suite, packages, (_prepare_login, _prepare_machine), options, desk.arch)
+
+
+def _fetching_docker(suite: str) -> str:
+    """A shell command that puts the next release's Docker into a root, `$1`, by its own apt's settings."""
+    after = NEXT_SUITE[suite]
+    return (
+        f'set -eu; export APT_CONFIG="$MMDEBSTRAP_APT_CONFIG"; list="$1/etc/apt/sources.list.d/{after}.list"; '
+        f'sed -n "s/ {suite} / {after} /p" "$1/etc/apt/sources.list" >"$list"; apt-get update -qq; '
+        f"apt-get clean; apt-get install --download-only --yes -qq --target-release={after} docker.io docker-cli; "
+        f'mkdir -p "$1/{NEXT_DOCKER}"; mv "$1"/var/cache/apt/archives/*.deb "$1/{NEXT_DOCKER}"; '
+        'rm "$list"; apt-get update -qq'
+    )
 
 
 def _packages(desk: Desk) -> tuple[str, ...]:

@@ -34,6 +34,11 @@ class Image(NamedTuple):
     def initramfs(self) -> Path:
         return self.folder / "initramfs"
 
+    @property
+    def other(self) -> Image:
+        """Another kernel for the same disk."""
+        return Image(self.folder / "other")
+
 
 def ensure(desk: Desk) -> Image:
     """The image for a kind of machines."""
@@ -42,11 +47,13 @@ def ensure(desk: Desk) -> Image:
     root = rootfs.machine_root(desk).ensure()
     aside = Image(kept.folder.with_suffix(".part"))
     shutil.rmtree(aside.folder, ignore_errors=True)
-    aside.folder.mkdir(parents=True)
+    aside.other.folder.mkdir(parents=True)
     with step(f"a disk for the machines ({desk.arch})"):
-        (kernel,) = (root / "boot").glob("vmlinuz-*")
-        shutil.copy(kernel, aside.kernel)
-        aside.initramfs.write_bytes(initramfs.base(root))
+        for kernel in (root / "boot").glob("vmlinuz-*"):
+            release = kernel.name.removeprefix("vmlinuz-")
+            to = aside.other if "-cloud-" in release else aside
+            shutil.copy(kernel, to.kernel)
+            to.initramfs.write_bytes(initramfs.base(root, release))
         write_disk(aside.disk, root)
         aside.folder.rename(kept.folder)
     return kept

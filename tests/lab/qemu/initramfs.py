@@ -18,12 +18,12 @@ INIT = Path(__file__).with_name("init.sh")
 MODULES = ("virtio_pci", "virtio_blk", "crc32c_generic", "ext4")
 
 
-def base(root: Path) -> bytes:
-    """The part that all machines of a root have; `root` has busybox-static and one kernel's modules."""
+def base(root: Path, release: str) -> bytes:
+    """The part that all machines of a root have; `root` has busybox-static and the modules of a kernel's `release`."""
     entries = [cpio.entry(name, stat.S_IFDIR | 0o755) for name in ("bin", "dev", "proc", "sys", "root", "modules")]
     entries.append(cpio.entry("bin/busybox", stat.S_IFREG | 0o755, (root / "usr/bin/busybox").read_bytes()))
     entries.append(cpio.entry("init", stat.S_IFREG | 0o755, INIT.read_bytes()))
-    modules = modules_of(root)
+    modules = modules_of(root, release)
     for path in modules:
         content = path.read_bytes()
         plain = lzma.decompress(content) if path.suffix == ".xz" else content
@@ -40,27 +40,28 @@ def overlay(folder: Path) -> bytes:
     return cpio.archive([*files, cpio.entry("overlay.digest", stat.S_IFREG | 0o644, digest.encode())])
 
 
-def modules_of(root: Path) -> list[Path]:
-    """The files of MODULES, each after those that it needs; what the kernel has built in is left out."""
-    folders = sorted((root / "usr/lib/modules").iterdir())
-    if len(folders) != 1:
-        raise LabError(f"{root} has {len(folders)} kernels: expected one")
+def modules_of(root: Path, release: str) -> list[Path]:
+    """The files of MODULES, each after those that it needs; what the kernel has built in is left out.
+
+    Raises LabError where the kernel has one of them in no way.
+    """
+    folder = root / "usr/lib/modules" / release
     needs: dict[str, list[str]] = {}
-    for line in (folders[0] / "modules.dep").read_text().splitlines():
+    for line in (folder / "modules.dep").read_text().splitlines():
         path, _, others = line.partition(":")
         needs[path] = others.split()
     by_name = {_name(path): path for path in needs}
-    built_in = {_name(path) for path in (folders[0] / "modules.builtin").read_text().split()}
+    built_in = {_name(path) for path in (folder / "modules.builtin").read_text().split()}
     found: list[str] = []
     for module in MODULES:
         if module in built_in:
             continue
         if module not in by_name:
-            raise LabError(f"the kernel in {root} has no module {module}")
+            raise LabError(f"the kernel {release} in {root} has no module {module}")
         path = by_name[module]
         # The kernel's list names first what is to be loaded last.
         found += [each for each in [*reversed(needs[path]), path] if each not in found]
-    return [folders[0] / path for path in found]
+    return [folder / path for path in found]
 
 
 def _name(path: str) -> str:

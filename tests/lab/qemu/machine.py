@@ -88,6 +88,7 @@ def boot(node: LabNode) -> bool:
     made = image.Image((node.home / "image").readlink())
     arch = remembered().arch
     accelerated = accelerator.chosen(arch, made.kernel, made.initramfs)
+    made = made.other if _wants_other_kernel(node).exists() else made
     command.initramfs(node).write_bytes(made.initramfs.read_bytes() + initramfs.overlay(node.root))
     for socket in (command.monitor(node), command.events(node)):
         socket.unlink(missing_ok=True)
@@ -132,6 +133,18 @@ def thaw(node: LabNode) -> None:
     """Its clock has stood still as well."""
     with qmp.connected(command.monitor(node)) as talk:
         talk.do("cont")
+
+
+def choose_kernel(node: LabNode, name: str) -> None:
+    """`other` is the one for clouds, without RDMA."""
+    if name == "other":
+        _wants_other_kernel(node).touch()
+    else:
+        _wants_other_kernel(node).unlink(missing_ok=True)
+
+
+def _wants_other_kernel(node: LabNode) -> Path:
+    return node.home / "other-kernel"
 
 
 def _outlive(node: LabNode, process: subprocess.Popen[bytes]) -> str:

@@ -1,7 +1,8 @@
 """A double of qemu: takes its command line, answers over its sockets, and runs no machine.
 
-It writes each command that it gets to the file `commands` beside its sockets. Told `quit` it ends for the reason that
-it is told; a real one is asked by its machine. What QEMU_DOUBLE_SAYS has is its console, and then it ends.
+It writes its own words to the file `argv` beside its sockets, and each command that it gets to `commands`. Told `quit`
+it ends for the reason that it is told; a real one is asked by its machine. What QEMU_DOUBLE_SAYS has is its console,
+and then it ends.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ def main() -> None:
         return
     devices.extend(json.loads(word)["id"] for word in argv if word.startswith('{"driver": "virtio-net'))
     for path in [argv[at + 1].split(":")[1].split(",")[0] for at, word in enumerate(argv) if word == "-qmp"]:
+        Path(path).with_name("argv").write_text(json.dumps(argv))
         threading.Thread(target=serve, args=(Path(path),), daemon=True).start()
     time.sleep(60)
 

@@ -36,7 +36,8 @@ class Machines(World):
         super().__init__(home, "cable", 2, "vm")
         made = home / "image"
         made.mkdir()
-        for name in ("disk.raw", "vmlinuz", "initramfs"):
+        (made / "other").mkdir()
+        for name in ("disk.raw", "vmlinuz", "initramfs", "other/vmlinuz", "other/initramfs"):
             (made / name).write_text("")
         (home / "cache").mkdir()
         (home / f"cache/accelerator-{OWN}-{os.uname().release}").write_text("tcg")
@@ -143,6 +144,15 @@ def test_a_machine_that_ends_takes_its_wires_and_its_neighbour_s_carriers(
         machines.lab("freeze", "spark-2")
 
 
+def test_a_machine_boots_the_kernel_that_was_chosen_for_it(machines: Machines) -> None:
+    machines.lab("kernel", "all", "other")
+    machines.lab("kernel", "spark-1", "own")
+    for each, kernel in zip(NODES[:2], ("vmlinuz", "other/vmlinuz"), strict=True):
+        machines.power_on(each)
+        argv = json.loads((machines.place(each) / "argv").read_text())
+        assert argv[argv.index("-kernel") + 1] == str(machines.home / "image" / kernel)
+
+
 def test_a_qemu_that_ends_at_once_is_no_reboot(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QEMU_DOUBLE_SAYS", "qemu-system: no such board")
     said, complaint = machines.begin(sys.executable, "-c", BOOT.format(0)).communicate(timeout=20)
@@ -211,8 +221,9 @@ def test_an_image_that_breaks_off_leaves_none(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(rootfs, "CACHE", tmp_path)
     root = rootfs.machine_root(DESK).place
     (root / "boot").mkdir(parents=True)
-    (root / "boot/vmlinuz-6.12").write_text("kernel")
-    monkeypatch.setattr(initramfs, "base", lambda root: b"first")
+    for release in ("6.12", "6.12-cloud-arm64"):
+        (root / f"boot/vmlinuz-{release}").write_text(f"kernel {release}")
+    monkeypatch.setattr(initramfs, "base", lambda root, release: f"first {release}".encode())
 
     def no_room(*argv: str | Path) -> str:
         raise LabError("`mke2fs` ended with 1: no space left on device")
@@ -223,7 +234,8 @@ def test_an_image_that_breaks_off_leaves_none(tmp_path: Path, monkeypatch: pytes
     assert not image.place(DESK).folder.exists()
     monkeypatch.setattr(image, "run", lambda *argv: "")
     made = image.ensure(DESK)
-    assert made.kernel.read_text() == "kernel" and made.initramfs.read_bytes() == b"first"
+    for each, release in ((made, "6.12"), (made.other, "6.12-cloud-arm64")):
+        assert each.kernel.read_text() == f"kernel {release}" and each.initramfs.read_text() == f"first {release}"
     assert sorted(tmp_path.iterdir()) == sorted([root, made.folder])
 
 
