@@ -1,8 +1,13 @@
 # The verbs. Each takes INVENTORY=: `make apply` is the cluster of inventory.py, `make apply INVENTORY=tests/lab/inventory.py`
 # the lab. DATA passes knobs for one run: `make apply DATA="topology=solo"`.
 INVENTORY ?= inventory.py
+ifeq ($(MACHINES),vm)
+LAB := tests/lab/on_machines/inventory.py
+TOPOLOGY ?= replicas
+else
 LAB := tests/lab/inventory.py
 TOPOLOGY ?= cluster
+endif
 EXECUTOR ?= mp
 DATA ?=
 CHAOS ?=
@@ -121,7 +126,7 @@ down: $(VENV)/.deploy ## stop and remove what Tandem started (MODEL=name: that o
 
 rehearse: lab-up ## the whole cluster on this machine, without a GPU: boot, deploy, chat (TOPOLOGY= EXECUTOR=, and lab-up's)
 	@$(PYINFRA) $(LAB) deploy.py --data topology=$(TOPOLOGY) --data executor=$(EXECUTOR)
-	@$(BIN)/python -m tests.lab.chat
+	@$(BIN)/python -m tests.lab.chat $(LAB)
 
 lab-up: lab-packages $(VENV)/.dev ## boot the lab's hosts (NODES=2 WIRING=cable|ring|switch OS=debian12|debian13 RENDERER=networkd|NetworkManager MACHINES=vm ARCH=amd64|arm64)
 	@$(BIN)/python -m tests.lab up

@@ -14,7 +14,10 @@ from operations.paths import PROXY_KEY
 from tests.lab.settings import LabNode
 
 
-def endpoint(inventory: str = "tests/lab/inventory.py") -> dict[str, str]:
+INVENTORY = "tests/lab/inventory.py"
+
+
+def endpoint(inventory: str = INVENTORY) -> dict[str, str]:
     """What `tandem endpoint` prints, read back."""
     argv = ["pyinfra", "-y", inventory, "operations/verbs/endpoint.py"]
     done = subprocess.run([sys.executable, "-m", *argv], capture_output=True, text=True, check=False)
@@ -41,8 +44,9 @@ def ask(
 
 
 def main() -> None:
-    """Chat, and print address, key's place and a command to try."""
-    at = endpoint()
+    """Chat, and print address, key's place and a command to try. In argv: the inventory, where it is not INVENTORY."""
+    inventory = next(iter(sys.argv[1:]), INVENTORY)
+    at = endpoint(inventory)
     if "SSL_CERT_FILE" in at:
         os.environ["REQUESTS_CA_BUNDLE"] = at["SSL_CERT_FILE"]
     url, model = at["OPENAI_BASE_URL"], at["OPENAI_MODEL"]
@@ -56,12 +60,12 @@ The model's weights are random, so its words are noise; everything around it is 
 They never end by themselves: ask it for few (max_tokens).
 
   address   {url}
-  key       {PROXY_KEY} on {head.name} (mode 0600); `tandem endpoint --inventory tests/lab/inventory.py` prints it
-  try       eval "$(make -s endpoint INVENTORY=tests/lab/inventory.py)"
+  key       {PROXY_KEY} on {head.name} (mode 0600); `tandem endpoint --inventory {inventory}` prints it
+  try       eval "$(make -s endpoint INVENTORY={inventory})"
             curl -s $OPENAI_BASE_URL/chat/completions -H "Authorization: Bearer $OPENAI_API_KEY" \\
               -H 'Content-Type: application/json' \\
               -d '{{"model": "{model}", "messages": [{{"role": "user", "content": "Hello"}}], "max_tokens": 16}}'
-  look      make status INVENTORY=tests/lab/inventory.py
+  look      make status INVENTORY={inventory}
   end       make lab-down
 """)
 

@@ -167,6 +167,8 @@ def ssh_argv(node: LabNode) -> list[str]:
     return [
         *("ssh", "-i", str(SSH_KEY), "-o", f"UserKnownHostsFile={KNOWN_HOSTS}", "-o", "StrictHostKeyChecking=yes"),
         *("-o", f"ConnectTimeout={HOSTS.LOGIN_S}", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR"),
+        # A node that died in the midst of a command is not waited for for two hours.
+        *("-o", "ServerAliveInterval=60", "-o", "ServerAliveCountMax=10"),
         f"{LOGIN}@{node.address}",
     ]
 

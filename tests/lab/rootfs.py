@@ -23,8 +23,8 @@ NODE_PACKAGES = [
 
 #: What a machine has besides: a kernel, what its first file system is made of, RDMA and its measure (`ib_write_bw`).
 MACHINE_PACKAGES = ["busybox-static", "kmod", "apparmor", "rdma-core", "ibverbs-utils", "perftest"]
-#: Debian's kernel for hardware and its one for clouds, which has no InfiniBand: so a Spark's new kernel comes, where
-#: nobody has built its driver.
+#: Debian's kernel for hardware and its one for clouds, which has no `rdma_rxe`: rails have no RDMA device then, as on a
+#: Spark whose new kernel came without its driver.
 MACHINE_KERNELS = ("linux-image-{arch}", "linux-image-cloud-{arch}")
 #: Docker of the release after a machine's, for an upgrade where no network is; what it wants besides comes along.
 NEXT_DOCKER, NEXT_SUITE = "var/lib/tandem-lab/next-docker", {"trixie": "forky"}

@@ -2,39 +2,109 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 
 from operations.paths import SLICE
-from tests.chaos.acts import Act, all_of, on_lab, pause, power, sh
+from tests.chaos.acts import Act, all_of, on_lab, power, sh
 from tests.chaos.fault import BACK, Fault
 from tests.chaos.running_short import memory_hog
 from tests.chaos.scene import Scene
-from tests.lab.cluster import HEAD, WORKER
+from tests.lab.cluster import HEAD, WORKER, lab, on
 from tests.lab.rootfs import NEXT_DOCKER
+from tests.lab.settings import LINKS, LabNode
+from tests.support.waiting import until
 
 REBOOT = "reboot of the worker"
-RAILS = ("spark-2:rail0", "spark-2:rail1")
+RAILS = ("rail0", "rail1")
+_RAILS = tuple(f"{WORKER.name}:{rail}" for rail in RAILS)
 #: The login that does it shall have ended before.
-PANIC = "systemd-run --quiet --collect sh -c 'sleep 2 && echo c >/proc/sysrq-trigger'"
-READ_ONLY = "echo u >/proc/sysrq-trigger"
-OUT_OF_MEMORY = "echo f >/proc/sysrq-trigger"
-#: Seconds that programs stand still, and the command: a unit in a group of its own lets the others go on.
-STILL_S = 120
+PANIC = "systemd-run --quiet --collect sh -c 'sleep 20 && echo c >/proc/sysrq-trigger'"
+#: Seconds that programs stand still: systemd has not missed a service's sign of life by then (WatchdogSec=3min). A unit
+#: in a group of its own lets the others go on, and keeps what their group says meanwhile.
+STILL_S = 45
+_FROZEN = "/run/lab-frozen"
 _GROUPS = f"/sys/fs/cgroup/system.slice /sys/fs/cgroup/user.slice /sys/fs/cgroup/{SLICE}"
 _SET = f"for each in {_GROUPS}; do echo %s >$each/cgroup.freeze; done"
 STAND_STILL = (
-    f"systemd-run --quiet --collect --slice=lab.slice sh -c 'sleep 2; {_SET % 1}; sleep {STILL_S}; {_SET % 0}'"
+    f"systemd-run --quiet --collect --slice=lab.slice sh -c 'sleep 2; {_SET % 1}; sleep {STILL_S}; "
+    f"cat /sys/fs/cgroup/system.slice/cgroup.events >{_FROZEN}; {_SET % 0}'"
 )
-UPGRADE_DOCKER = f"DEBIAN_FRONTEND=noninteractive dpkg --force-confold --install /{NEXT_DOCKER}/*.deb"
+#: What comes between: Debian's restarts no dockerd that runs.
+UPGRADE_DOCKER = (
+    "DEBIAN_FRONTEND=noninteractive dpkg --auto-deconfigure --force-confold "
+    f"--install /{NEXT_DOCKER}/*.deb && systemctl restart docker"
+)
 
 
 def _stepped(by: str) -> Act:
     return all_of(*(sh(node, f"date -s '{by}'") for node in (HEAD, WORKER)))
 
 
-def _back_to_own_kernel(scene: Scene) -> None:
-    all_of(on_lab("kernel", WORKER.name, "own"), on_lab("reboot", WORKER.name))(scene)
+def _stood_still(_scene: Scene) -> None:
+    """Fails where they have not."""
+    told = on(WORKER, f"cat {_FROZEN} && rm {_FROZEN}")
+    assert "frozen 1" in told, told
+
+
+def _read_only(_scene: Scene) -> None:
+    """The disk; it turns so by and by."""
+    on(WORKER, "echo u >/proc/sysrq-trigger")
+    until(lambda: " / ext4 ro" in on(WORKER, "cat /proc/mounts"), 60, 1.0)
+
+
+def _is_silent(_scene: Scene) -> None:
+    """Fails where the worker's kernel answers."""
+    ping = ["ping", "-c", "1", "-W", "5", WORKER.address]
+    assert subprocess.run(ping, capture_output=True, check=False).returncode == 1, "the worker's kernel answers"
+
+
+def _out_of_memory(node: LabNode) -> Act:
+    """The kernel's OOM killer chooses somebody."""
+
+    def act(_scene: Scene) -> None:
+        before = on(node, "grep oom_kill /proc/vmstat")
+        on(node, "echo f >/proc/sysrq-trigger")
+        until(lambda: on(node, "grep oom_kill /proc/vmstat") != before, 60, 1.0)
+
+    return act
+
+
+def _other_kernel(_scene: Scene) -> None:
+    """By a reboot, for this once. Fails where the kernel is the same, or has RDMA."""
+    lab("kernel", WORKER.name, "other")
+    try:
+        lab("reboot", WORKER.name)
+    finally:
+        lab("kernel", WORKER.name, "own")
+    told = on(WORKER, "uname -r; rdma link")
+    assert "cloud" in told and "link" not in told, told
+
+
+def _own_kernel(scene: Scene) -> None:
+    lab("reboot", WORKER.name)
     scene.wait_until_all_answer(time.monotonic(), scene.PATIENCE_S)
+
+
+def _addresses() -> list[str]:
+    rails = [f"show dev {LINKS[rail]}" for rail in RAILS]
+    return on(WORKER, "; ".join(f"ip -o -4 address {rail}" for rail in rails), check=False).split()
+
+
+def _back_with_addresses(_scene: Scene) -> None:
+    """Both netdevs. Fails where they get no addresses by themselves."""
+    for rail in _RAILS:
+        lab("give", rail)
+    until(lambda: all(LINKS[rail] in _addresses() for rail in RAILS), 300, 2.0)
+
+
+def _upgraded_docker(_scene: Scene) -> None:
+    """Fails where the same dockerd runs on."""
+    look = "docker version --format '{{.Server.Version}}'"
+    before = on(WORKER, look)
+    on(WORKER, UPGRADE_DOCKER)
+    after = on(WORKER, look)
+    assert after != before, f"Docker is {after.strip()}, as before: `python -m tests.lab down` first"
 
 
 FAULTS = [
@@ -48,28 +118,28 @@ FAULTS = [
         held_s=120,
     ),
     Fault(
-        "the worker's programs stand still for 2 minutes, its kernel goes on",
+        f"the worker's programs stand still for {STILL_S} s, its kernel goes on",
         sh(WORKER, STAND_STILL),
         "serves on from the head",
-        undo=pause(0.0),
-        held_s=STILL_S + 10,
+        undo=_stood_still,
+        held_s=STILL_S + 15,
     ),
     Fault(
         "reboot of the worker into another kernel, without RDMA",
-        all_of(on_lab("kernel", WORKER.name, "other"), on_lab("reboot", WORKER.name)),
+        _other_kernel,
         "serves again by itself: replicas need no RDMA",
-        afterwards=_back_to_own_kernel,
+        afterwards=_own_kernel,
     ),
     Fault(
         "both rails' netdevs gone for a minute",
-        all_of(*(on_lab("take", rail) for rail in RAILS)),
+        all_of(*(on_lab("take", rail) for rail in _RAILS)),
         "each node serves on by itself; the netdevs get their addresses back",
-        undo=all_of(*(on_lab("give", rail) for rail in RAILS)),
+        undo=_back_with_addresses,
         held_s=60,
     ),
     Fault(
         "the worker's disk turns read-only",
-        sh(WORKER, READ_ONLY),
+        _read_only,
         "serves on; a power cut a minute later, and the boot behind it, make the disk whole",
         undo=power(WORKER),
         held_s=60,
@@ -86,16 +156,16 @@ FAULTS = [
         "kernel panic of the worker",
         sh(WORKER, PANIC),
         "serves on from the head; the worker stands until its power is cut a minute later",
-        undo=power(WORKER),
-        held_s=60,
+        undo=all_of(_is_silent, power(WORKER)),
+        held_s=80,
     ),
-    Fault("the kernel's OOM killer, worker", sh(WORKER, OUT_OF_MEMORY), "it takes a LiteLLM, which comes back"),
+    Fault("the kernel's OOM killer, worker", _out_of_memory(WORKER), "it takes a LiteLLM, which comes back"),
     Fault(
         "the kernel's OOM killer, head",
-        sh(HEAD, OUT_OF_MEMORY),
+        _out_of_memory(HEAD),
         "it takes a LiteLLM: its streams end, nobody else notices",
         on_head=True,
     ),
     Fault("memory hog on the worker", memory_hog, "the guard kills the engine, which comes back"),
-    Fault("Docker upgraded on the worker, to the one of Debian's next release", sh(WORKER, UPGRADE_DOCKER), BACK),
+    Fault("Docker upgraded on the worker, to the one of Debian's next release", _upgraded_docker, BACK),
 ]

@@ -12,18 +12,19 @@ from functools import partial
 
 import pytest
 
-from operations.paths import ENGINE, PROXY, SLICE, run_folder
+from operations.paths import ARP, ENGINE, PROXY, SLICE, run_folder
 from tests.chaos import results
 from tests.chaos.__main__ import attempt
 from tests.chaos.fault import Fault
 from tests.chaos.machines import page
-from tests.chaos.machines.faults import FAULTS
+from tests.chaos.machines.faults import FAULTS, RAILS
 from tests.chaos.machines.scene import INVENTORY, Machines
 from tests.lab import cluster, desk, guarding
 from tests.lab.cluster import HEAD, WORKER, doctor, on
 from tests.lab.qemu import accelerator, command
 from tests.lab.qemu.units import RDMA
 from tests.lab.scan import open_ports
+from tests.lab.settings import LINKS
 from tests.support.waiting import until
 
 # A deploy takes a quarter of an hour where it is emulated.
@@ -90,7 +91,8 @@ def test_a_second_deploy_changes_nothing(scene: Machines) -> None:
 def test_the_doctor_measures_rdma_and_finds_a_device_that_is_gone(scene: Machines) -> None:
     _, told, _ = doctor(inventory=INVENTORY)
     measured = [" ".join(line.split()) for line in told.splitlines() if "RDMA" in line]
-    assert measured, told
+    for rail in RAILS:
+        assert any("GB/s" in line and (LINKS[rail] in line or RDMA[rail] in line) for line in measured), told
     on(WORKER, f"rdma link delete {DEVICE}")
     try:
         code, _, bad = doctor("NET=0", inventory=INVENTORY, knobs=WANTS_RDMA)
@@ -115,6 +117,24 @@ def test_the_guard_ends_a_container_through_cgroup_kill(scene: Machines) -> None
     scene.wait_until_all_answer(time.monotonic(), scene.PATIENCE_S)
 
 
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_under_load(scene: Machines, fault: Fault) -> None:
+    """Requests sent and lost, seconds until it serves; a deploy behind it, and one more that changes nothing."""
+    seen = replace(attempt(scene, fault), code=results.code(without=()))
+    page.keep(seen)
+    assert not seen.problems, seen.problems
+
+
+def test_the_kernel_s_settings_are_in_force_after_boots(scene: Machines) -> None:
+    for each in (HEAD, WORKER):
+        for rail in RAILS:
+            names = [f"net.ipv4.conf.{LINKS[rail]}.{name}" for name in ARP]
+            assert on(each, f"sysctl --values {' '.join(names)}").split() == list(ARP.values())
+            assert on(each, f"cat /sys/class/net/{LINKS[rail]}/mtu").strip() == "9000"
+    # The worker's come from a boot: the machines' own are others.
+    assert on(WORKER, f"sysctl --values net.ipv4.conf.default.{next(iter(ARP))}").strip() == "0"
+
+
 def test_the_firewall_knows_an_engine_s_sockets_by_their_control_group(scene: Machines) -> None:
     ports = {INSIDE: SLICE, BESIDE: "system.slice"}
     try:
@@ -136,11 +156,3 @@ def dropped() -> int:
     found = re.search(r"packets (\d+)", on(WORKER, "nft list counter inet tandem engine"))
     assert found
     return int(found[1])
-
-
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_under_load(scene: Machines, fault: Fault) -> None:
-    """Requests sent and lost, seconds until it serves; a deploy behind it, and one more that changes nothing."""
-    seen = replace(attempt(scene, fault), code=results.code(without=()))
-    page.keep(seen)
-    assert not seen.problems, seen.problems

@@ -11,7 +11,7 @@ from tests.lab import rootfs
 from tests.lab.desk import Desk
 from tests.lab.qemu import cpio, initramfs
 from tests.lab.settings import CACHE
-from tests.lab.shell import run, step
+from tests.lab.shell import LabError, run, step
 
 #: A file system of this size, of which the file holds what is written.
 SIZE = "24G"
@@ -54,6 +54,9 @@ def ensure(desk: Desk) -> Image:
             to = aside.other if "-cloud-" in release else aside
             shutil.copy(kernel, to.kernel)
             to.initramfs.write_bytes(initramfs.base(root, release))
+        for each in (aside, aside.other):
+            if not each.kernel.exists():
+                raise LabError(f"{root}/boot lacks a kernel: expected one for hardware and one for clouds")
         write_disk(aside.disk, root)
         aside.folder.rename(kept.folder)
     return kept

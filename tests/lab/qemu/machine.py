@@ -136,7 +136,7 @@ def thaw(node: LabNode) -> None:
 
 
 def choose_kernel(node: LabNode, name: str) -> None:
-    """`other` is the one for clouds, without RDMA."""
+    """`other` is the one for clouds, with which rails have no RDMA device."""
     if name == "other":
         _wants_other_kernel(node).touch()
     else:
