@@ -13,7 +13,6 @@ import requests
 from operations.paths import PROXY_KEY
 from tests.lab.settings import LabNode
 
-
 INVENTORY = "tests/lab/inventory.py"
 
 

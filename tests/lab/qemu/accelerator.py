@@ -30,7 +30,8 @@ def is_emulated(arch: str) -> bool:
 def chosen(arch: str, kernel: Path, first: Path) -> str:
     """`kvm` or `tcg` for this machine's kernel, as found out once; what was found, and why, is said then."""
     kept = _kept(arch)
-    if kept.exists():
+    # What runs may lose its right to KVM; what is emulated stays so, since each look takes most of a minute.
+    if kept.exists() and (kept.read_text() == "tcg" or os.access(KVM, os.R_OK | os.W_OK)):
         return kept.read_text()
     why = why_not_kvm(arch, kernel, first)
     say(f"machines are emulated (TCG), which is slow: {why}" if why else "machines run on this processor (KVM)")

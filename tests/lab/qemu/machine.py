@@ -35,6 +35,8 @@ def prepare(desk: Desk, count: int) -> Path:
     for name in (program, "qemu-img"):
         if not shutil.which(name):
             raise LabError(f"`{name}` is not installed; `MACHINES=vm make lab-packages` installs what machines need")
+    if not taps.TUN.exists():
+        raise LabError(f"{taps.TUN} is not there; a machine's network needs it (modprobe tun)")
     kept = image.place(desk)
     # Those that run have their part already.
     more = sum(not cgroup.is_running(LabNode(index)) for index in range(count))

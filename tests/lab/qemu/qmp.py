@@ -11,8 +11,9 @@ from typing import Any, TextIO
 
 from tests.lab.shell import LabError
 
-#: Seconds for an answer: an emulated machine has this machine's cores when qemu wants to talk.
-PATIENCE_S = 60.0
+#: Seconds for an answer: an emulated machine has the cores when qemu wants to talk, and one that is taken for
+#: off loses its neighbours' carriers.
+PATIENCE_S = 300.0
 
 
 class Silent(LabError):

@@ -11,6 +11,7 @@ import struct
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from tests.lab.cables import Port
 from tests.lab.qemu import command, qmp
@@ -21,6 +22,7 @@ from tests.lab.wires import WIRE_MTU
 # linux/if_tun.h
 _TUNSETIFF, _IFF_TAP, _IFF_NO_PI, _IFF_VNET_HDR = 0x400454CA, 0x0002, 0x1000, 0x4000
 
+TUN = Path("/dev/net/tun")
 #: Nobody can see from outside what a machine does with its own end.
 IS_WATCHED = False
 
@@ -32,9 +34,9 @@ def prepare(node: LabNode) -> None:
 def open_tap(port: Port) -> int:
     """A wire for a machine that starts now; returns the descriptor for its qemu, and goes when that is closed."""
     try:
-        tap = os.open("/dev/net/tun", os.O_RDWR)
+        tap = os.open(TUN, os.O_RDWR)
     except OSError as error:
-        raise LabError(f"/dev/net/tun: {error.strerror}; a machine's network needs it (modprobe tun)") from None
+        raise LabError(f"{TUN}: {error.strerror}; a machine's network needs it (modprobe tun)") from None
     name = port.outside.encode()
     fcntl.ioctl(tap, _TUNSETIFF, struct.pack("16sH22x", name, _IFF_TAP | _IFF_NO_PI | _IFF_VNET_HDR))
     # It says nothing of its own in the office either.

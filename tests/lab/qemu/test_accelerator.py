@@ -29,7 +29,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_kernel_that_runs_with_kvm_is_believed_and_not_asked_again(
+def test_a_kernel_that_runs_with_kvm_is_believed_until_kvm_is_gone(
     machine: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("QEMU_DOUBLE_SAYS", "[    0.1] Linux version 6.12\n" + accelerator.RUNS)
@@ -38,6 +38,9 @@ def test_a_kernel_that_runs_with_kvm_is_believed_and_not_asked_again(
     monkeypatch.setenv("QEMU_DOUBLE_SAYS", "KVM internal error. Suberror: 1")
     assert accelerator.chosen(OWN, machine / "vmlinuz", machine / "initramfs") == "kvm"
     assert capsys.readouterr().err == ""
+    (machine / "kvm").unlink()
+    assert accelerator.chosen(OWN, machine / "vmlinuz", machine / "initramfs") == "tcg"
+    assert "kvm: No such file or directory" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -185,11 +185,17 @@ def test_what_qemu_refuses_is_said_in_its_words(machines: Machines) -> None:
 DESK = Desk(system="debian13", machines="vm")
 
 
-def test_without_qemu_nothing_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_qemu_or_taps_nothing_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(image, "CACHE", tmp_path)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     program = command.ARCHITECTURES[OWN].program
     with pytest.raises(LabError, match=f"^`{program}` is not installed; `MACHINES=vm make lab-packages` installs"):
+        machine.prepare(DESK, 2)
+    monkeypatch.undo()
+    monkeypatch.setattr(image, "CACHE", tmp_path)
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    monkeypatch.setattr(taps, "TUN", tmp_path / "tun")
+    with pytest.raises(LabError, match=r"^.*/tun is not there; a machine's network needs it \(modprobe tun\)$"):
         machine.prepare(DESK, 2)
     assert list(tmp_path.iterdir()) == []
 
