@@ -24,13 +24,15 @@ def of_canary(folder: str) -> str:
 
 
 def take() -> None:
-    """From now on the deploys of this process have it: for a login, and for LiteLLM's start."""
+    """From now on the deploys of this process have it: for a login, the rails' proof, and LiteLLM's start."""
     # Not at the top: they are for a run of pyinfra alone.
     from operations.runner import reach, readiness, successors
+    from operations.steps import fabric
 
     reach.ENTER_S *= TIMES
     readiness.PROXY_S *= TIMES
     successors.START_S *= TIMES
+    fabric.PATIENCE_S *= TIMES
     _be_patient_with_logins()
 
 

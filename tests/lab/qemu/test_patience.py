@@ -12,6 +12,7 @@ import paramiko
 import pytest
 
 from operations.runner import reach, readiness, successors
+from operations.steps import fabric
 from tests.lab.qemu import patience
 
 ROOT = Path(__file__).parents[3]
@@ -34,12 +35,12 @@ def test_the_canary_s_times_are_longer_by_a_file_that_is_not_tandem_s(tmp_path: 
 
 
 def test_a_deploy_waits_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = ((reach, "ENTER_S"), (readiness, "PROXY_S"), (successors, "START_S"))
+    limits = ((reach, "ENTER_S"), (readiness, "PROXY_S"), (successors, "START_S"), (fabric, "PATIENCE_S"))
     for of, name in (*limits, (paramiko.Transport, "__init__")):
         # It is put back.
         monkeypatch.setattr(of, name, getattr(of, name))
     patience.take()
-    assert [getattr(module, name) for module, name in limits] == [200, 1200, 1200]
+    assert [getattr(module, name) for module, name in limits] == [200, 1200, 1200, 200]
     one, other = socket.socketpair()
     with one, other:
         login = paramiko.Transport(one)
