@@ -91,9 +91,12 @@ def rolled(scene: Scene) -> None:
 
 def never_loads(scene: Scene) -> None:
     """A deploy of a recipe whose engine ends at each start: until it is not started any more."""
-    failed = scene.deploy(recipe=str(broken_recipe()))
+    recipe = str(broken_recipe())
+    failed = scene.deploy(recipe=recipe)
     assert failed.code == 1, "a recipe that can't load was deployed"
-    assert f"`tandem rollback --inventory {cluster.INVENTORY} DATA=" in failed.text, failed.text[-2000:]
+    words = " ".join(f"{name}={value}" for name, value in {**scene.knobs, "recipe": recipe}.items())
+    offered = f"`tandem rollback --inventory {cluster.INVENTORY} {words}` goes back to "
+    assert offered in failed.text, failed.text[-2000:]
     start = time.monotonic()
     while "failed" not in on(HEAD, "systemctl is-active tandem-engine", check=False):
         assert time.monotonic() - start < 900, "it is started again and again"
