@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -139,6 +140,8 @@ def _settle(scene: Scene, fault: Fault, row: Row, repaired: Deploy | None) -> No
         row.problems.append(f"the deploy afterwards fails: {first.text[-600:]}")
         return
     row.drift = f"{first.changes} repaired" if first.changes else "nothing drifted"
+    for change in first.changed:
+        print(f"{scene.name}: {fault.name}: repaired: {change}", file=sys.stderr)
     if fault.told and fault.told not in first.text:
         row.problems.append(f"the deploy does not say `{fault.told}`")
     second = scene.deploy()

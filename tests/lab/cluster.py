@@ -48,6 +48,17 @@ class Deploy:
         totals = self.results["results"]["totals"]
         return int(totals["hosts"] - totals["no_change"])
 
+    @property
+    def changed(self) -> list[str]:
+        """Their operations' names, each with its node."""
+        found, operation = [], ""
+        for line in self.text.splitlines():
+            if begins := re.match(r"--> Starting operation: (.*?) *$", line):
+                operation = begins[1]
+            elif done := re.match(r" +\[(.+)\] (?:Success|Changed)", line):
+                found.append(f"{operation} ({done[1]})")
+        return found
+
 
 def deploy(*arguments: str, file: str = "deploy.py", inventory: str = INVENTORY, **knobs: Any) -> Deploy:
     """`pyinfra -y INVENTORY deploy.py --data ...`; never raises, says all."""
