@@ -14,7 +14,10 @@ from tests.lab.cluster import ROOT
 
 PATH, PAGE = ROOT / "docs/faults.json", ROOT / "docs/faults.md"
 #: What virtual machines alone have.
-MACHINES = ("tests/lab/qemu", "tests/lab/on_machines", "tests/chaos/machines")
+MACHINES = (
+    *("tests/lab/qemu", "tests/lab/on_machines", "tests/lab/on_vllm_double", "tests/lab/images/vllm_double"),
+    "tests/chaos/machines",
+)
 
 
 def code(without: Sequence[str] = MACHINES) -> str:

@@ -1,8 +1,13 @@
-"""The lab's recipe as it loads: at once, or as slowly as a real model (`LAB_LOAD_S=600 make apply INVENTORY=...`)."""
+"""The lab's recipes, with longer loads: as long as a real model's (`LAB_LOAD_S=600 make apply INVENTORY=...`), or as an
+engine's on an emulated machine.
+"""
 
 from __future__ import annotations
 
 import os
+from typing import Any
+
+import yaml
 
 from operations.plan.recipes.formats import FOLDER
 from tests.lab.settings import HOME
@@ -21,18 +26,24 @@ def recipe() -> str:
         return NAME
     if not seconds.isdigit():
         raise LabError(f"LAB_LOAD_S is `{seconds}`: expected whole seconds, 600 for ten minutes")
-    return slower(NAME, int(seconds))
+    # They stand in the file, so another number is another plan.
+    return longer(NAME, int(seconds), env=_shipped(NAME)["env"] | {"LAB_LOAD_S": seconds})
 
 
-def slower(name: str, seconds: int) -> str:
-    """The path of a shipped recipe that may load so many seconds longer; one with an environment of its own does.
+def longer(name: str, seconds: int, **changes: object) -> str:
+    """The path of a shipped recipe that may load so many seconds longer; `changes`: what else of it is other.
 
-    The file keeps its name: the seconds stand in it, so another number is another plan.
+    The file keeps its name.
     """
     path = HOME / f"loads-{seconds}-s" / f"{name}.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
-    shipped = (FOLDER / f"{name}.yaml").read_text()
-    minutes = next(line for line in shipped.splitlines() if line.startswith("load_minutes: "))
-    longer = f"load_minutes: {float(minutes.split()[1]) + seconds / 60:g}"
-    path.write_text(shipped.replace(minutes, longer).replace("\nenv:\n", f'\nenv:\n  LAB_LOAD_S: "{seconds}"\n'))
+    shipped = _shipped(name)
+    data = {**shipped, "load_minutes": shipped["load_minutes"] + seconds / 60, **changes}
+    path.write_text(yaml.safe_dump(data, sort_keys=False))
     return str(path)
+
+
+def _shipped(name: str) -> dict[str, Any]:
+    data = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
+    assert isinstance(data, dict)
+    return data

@@ -165,6 +165,32 @@ def test_a_rank_names_the_netdev_that_went_with_its_cable() -> None:
         net.close()
 
 
+def test_a_rank_waits_for_its_rdma_devices_and_names_the_one_that_is_gone(tmp_path: Path) -> None:
+    files = {file.path: file.content for file in engine_of(plan(topology="cluster").head).files}
+    ready = files["/etc/tandem/engine/ready.sh"]
+    devices = plan(topology="cluster").head.node.rdma
+    assert len(devices) == 2 and all(f"wait_while rdma_is_missing {each}\n" in ready for each in devices)
+    function = re.search(r"^rdma_is_missing.*?^}$", ready, re.MULTILINE | re.DOTALL)
+    assert function
+    script = function.group().replace("/sys/class/infiniband", str(tmp_path))
+    say = ["sh", "-euc", f"{script}\nrdma_is_missing rocep1s0f0"]
+    said = subprocess.check_output(say, text=True)
+    assert said.startswith("the RDMA device rocep1s0f0 is gone: `sudo modprobe mlx5_ib`, or boot the kernel before ")
+    (tmp_path / "rocep1s0f0").mkdir()
+    assert subprocess.check_output(say, text=True) == ""
+
+
+def test_ranks_that_meet_by_sockets_wait_for_no_rdma_device_and_get_none() -> None:
+    recipe = load_recipe("nemotron-3-super-nvfp4-marlin")
+    for turned_off in (True, False):
+        env = {**recipe.env, **({"NCCL_IB_DISABLE": "1"} if turned_off else {})}
+        wanted = knobs(topology="cluster")
+        engine = engine_of(make_plan(recipe.model_copy(update={"env": env}), wanted, nodes(2, wanted)).head)
+        files = {file.path: file.content for file in engine.files}
+        assert ("rdma_is_missing" not in files["/etc/tandem/engine/ready.sh"]) == turned_off
+        assert ("--device /dev/infiniband" not in files["/etc/tandem/engine/run.sh"]) == turned_off
+
+
 @pytest.mark.parametrize("found", [True, False], ids=["it-says-what-it-found", "it-names-its-folders"])
 def test_docker_is_asked_for_the_specification_wherever_it_lies(tmp_path: Path, found: bool) -> None:
     wanted = knobs(topology="solo")

@@ -49,7 +49,12 @@ def commands(recipe: Recipe, knobs: Knobs) -> list[list[str]]:
 
 def may_use_rdma(recipe: Recipe, knobs: Knobs) -> bool:
     """Whether ranks speak through NCCL, and the recipe has not turned RDMA off for it."""
-    return knobs.topology == "cluster" and recipe.needs.gpu and recipe.env.get("NCCL_IB_DISABLE", "0") in ("", "0")
+    return knobs.topology == "cluster" and recipe.needs.gpu and not turns_rdma_off(recipe)
+
+
+def turns_rdma_off(recipe: Recipe) -> bool:
+    """Whether its ranks are to meet by sockets."""
+    return recipe.env.get("NCCL_IB_DISABLE", "0") not in ("", "0")
 
 
 def seen_by(recipe: Recipe, knobs: Knobs, node: Node) -> Node:

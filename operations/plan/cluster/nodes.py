@@ -87,12 +87,19 @@ class Node:
 
 def rails_between(node: Node, ranks: Iterable[Node]) -> list[dict[str, str]]:
     """`device` and `address` of each rail that leads to another of the ranks: in a ring not all of them do."""
-    others = {each.name for each in ranks}
     return [
-        {"device": device, "address": address}
-        for place, (device, address) in enumerate(zip(node.rails, node.rail_addresses, strict=True))
-        if not node.ends or node.ends[place] in others
+        {"device": node.rails[place], "address": node.rail_addresses[place]} for place in _places_between(node, ranks)
     ]
+
+
+def rdma_between(node: Node, ranks: Iterable[Node]) -> list[str]:
+    """Their RDMA devices; none where the node has none."""
+    return [node.rdma[place] for place in _places_between(node, ranks)] if node.rdma else []
+
+
+def _places_between(node: Node, ranks: Iterable[Node]) -> list[int]:
+    others = {each.name for each in ranks}
+    return [place for place in range(len(node.rails)) if not node.ends or node.ends[place] in others]
 
 
 def engine_group(firewall: Mapping[str, Any]) -> str:

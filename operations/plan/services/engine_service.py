@@ -10,7 +10,7 @@ from dataclasses import replace
 from operations.paths import CACHE, ENGINE, ENGINE_SECRETS, FALLBACK, PROVEN, SLOT, folder_of, unit_file
 from operations.plan.cluster import environment, nccl
 from operations.plan.cluster.addresses import engine_url
-from operations.plan.cluster.nodes import Node, rails_between
+from operations.plan.cluster.nodes import Node, rails_between, rdma_between
 from operations.plan.cluster.served_model import ServedModel
 from operations.plan.config.files import File, as_is, inside_quotes, node_program, render
 from operations.plan.config.spark import SPARK_GIB
@@ -229,6 +229,7 @@ def _ready(model: ServedModel, node: Node, image: Image) -> str:
         loaded_at=loaded_at(model, node),
         # An engine by itself serves its own node without them: the firewall holds its address.
         rails=rails_between(node, model.nodes) if knobs.topology == "cluster" else [],
+        rdma=_rdma(model, node),
         memory_mib=mib,
         memory_share=share,
         gpu=recipe.needs.gpu,
@@ -245,6 +246,12 @@ def _ready(model: ServedModel, node: Node, image: Image) -> str:
             for each in recipe.models
         ],
     )
+
+
+def _rdma(model: ServedModel, node: Node) -> list[str]:
+    """Devices by which a rank meets the others; none where they meet by sockets."""
+    by_sockets = model.knobs.topology != "cluster" or nccl.turns_rdma_off(model.recipe)
+    return [] if by_sockets else rdma_between(node, model.nodes)
 
 
 def _demand(model: ServedModel) -> tuple[int, int]:
@@ -340,7 +347,7 @@ def _engine_docker(
     argv += ["--volume", f"{CACHE}/{kept_kernels.place_of(model)}:{environment.CACHE_MOUNT}"]
     if recipe.needs.gpu:
         argv += _gpu(recipe, node)
-    if node.rdma and knobs.topology == "cluster":
+    if _rdma(model, node):
         argv += ["--device", "/dev/infiniband"]
     if knobs.topology == "cluster":
         if knobs.executor == "ray" and model.name:

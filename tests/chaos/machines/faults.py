@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import subprocess
 import time
+from dataclasses import replace
 
 from operations.paths import SLICE
 from tests.chaos.acts import Act, all_of, on_lab, power, sh
-from tests.chaos.fault import BACK, Fault
+from tests.chaos.fault import BACK, KILL, Fault
+from tests.chaos.machines.scene import CLUSTER, REPLICAS
 from tests.chaos.running_short import memory_hog
 from tests.chaos.scene import Scene
 from tests.lab.cluster import HEAD, WORKER, lab, on
+from tests.lab.qemu.units import RDMA
 from tests.lab.rootfs import NEXT_DOCKER
 from tests.lab.settings import LINKS, LabNode
 from tests.support.waiting import until
 
-REBOOT = "reboot of the worker"
+REBOOT, POWER_CUT = "reboot of the worker", "power cut of the worker"
+NETDEVS_GONE, OTHER_KERNEL = (
+    "both rails' netdevs gone for a minute",
+    "reboot of the worker into another kernel, without RDMA",
+)
+FROZEN = "the worker stands still for 2 minutes, its kernel too"
 RAILS = ("rail0", "rail1")
 _RAILS = tuple(f"{WORKER.name}:{rail}" for rail in RAILS)
 #: The login that does it shall have ended before.
@@ -107,11 +115,31 @@ def _upgraded_docker(_scene: Scene) -> None:
     assert after != before, f"Docker is {after.strip()}, as before: `python -m tests.lab down` first"
 
 
-FAULTS = [
+def _waits_for_rdma(_scene: Scene) -> None:
+    """Fails where the worker's rank does not say that it waits for an RDMA device."""
+    told = "journalctl --unit=tandem-engine --boot --no-pager --grep='the RDMA device .* is gone'"
+    until(lambda: on(WORKER, told, check=False), 600, 5.0)
+
+
+def _rdma_back(_scene: Scene) -> None:
+    on(WORKER, f"systemctl restart {' '.join(f'lab-{RDMA[rail]}' for rail in RAILS)}")
+
+
+_ANY = [
     Fault(REBOOT, on_lab("reboot", WORKER.name), BACK),
-    Fault("power cut of the worker", power(WORKER), BACK),
+    Fault(POWER_CUT, power(WORKER), BACK),
+    Fault("power cut of both at once", power(HEAD, WORKER), BACK, on_head=True),
     Fault(
-        "the worker stands still for 2 minutes, its kernel too",
+        "kernel panic of the worker",
+        sh(WORKER, PANIC),
+        "serves again when the worker's power was cut, a minute later",
+        undo=all_of(_is_silent, power(WORKER)),
+        held_s=80,
+    ),
+]
+_OF_REPLICAS = [
+    Fault(
+        FROZEN,
         on_lab("freeze", WORKER.name),
         "serves on from the head",
         undo=on_lab("thaw", WORKER.name),
@@ -125,13 +153,13 @@ FAULTS = [
         held_s=STILL_S + 15,
     ),
     Fault(
-        "reboot of the worker into another kernel, without RDMA",
+        OTHER_KERNEL,
         _other_kernel,
         "serves again by itself: replicas need no RDMA",
         afterwards=_own_kernel,
     ),
     Fault(
-        "both rails' netdevs gone for a minute",
+        NETDEVS_GONE,
         all_of(*(on_lab("take", rail) for rail in _RAILS)),
         "each node serves on by itself; the netdevs get their addresses back",
         undo=_back_with_addresses,
@@ -152,13 +180,6 @@ FAULTS = [
         undo=_stepped("-1 hour"),
         held_s=60,
     ),
-    Fault(
-        "kernel panic of the worker",
-        sh(WORKER, PANIC),
-        "serves on from the head; the worker stands until its power is cut a minute later",
-        undo=all_of(_is_silent, power(WORKER)),
-        held_s=80,
-    ),
     Fault("the kernel's OOM killer, worker", _out_of_memory(WORKER), "it takes a LiteLLM, which comes back"),
     Fault(
         "the kernel's OOM killer, head",
@@ -168,4 +189,40 @@ FAULTS = [
     ),
     Fault("memory hog on the worker", memory_hog, "the guard kills the engine, which comes back"),
     Fault("Docker upgraded on the worker, to the one of Debian's next release", _upgraded_docker, BACK),
+]
+_OF_RANKS = [
+    Fault(
+        FROZEN,
+        on_lab("freeze", WORKER.name),
+        "the ranks meet again when it goes on",
+        undo=on_lab("thaw", WORKER.name),
+        held_s=120,
+    ),
+    Fault(
+        NETDEVS_GONE,
+        all_of(*(on_lab("take", rail) for rail in _RAILS)),
+        "the ranks end, and meet again when the netdevs have their addresses back",
+        undo=_back_with_addresses,
+        held_s=60,
+    ),
+    Fault(
+        OTHER_KERNEL,
+        _other_kernel,
+        "the worker's rank waits for its RDMA device and says so; serves again with the kernel before",
+        undo=all_of(_waits_for_rdma, on_lab("reboot", WORKER.name)),
+        held_s=60,
+    ),
+    Fault(
+        "the worker's RDMA devices gone for a minute, and its rank ends",
+        all_of(*(sh(WORKER, f"rdma link delete {RDMA[rail]}") for rail in RAILS), sh(WORKER, KILL)),
+        "the new rank waits for them and says so",
+        undo=all_of(_waits_for_rdma, _rdma_back),
+        held_s=60,
+    ),
+    Fault("the kernel's OOM killer, worker", _out_of_memory(WORKER), BACK),
+]
+FAULTS = [
+    *(replace(fault, scenes=(REPLICAS, CLUSTER)) for fault in _ANY),
+    *(replace(fault, scenes=(REPLICAS,)) for fault in _OF_REPLICAS),
+    *(replace(fault, scenes=(CLUSTER,)) for fault in _OF_RANKS),
 ]

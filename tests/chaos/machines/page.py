@@ -6,8 +6,9 @@ import json
 from dataclasses import asdict, dataclass, field
 
 from tests.chaos import markdown, results
+from tests.chaos.fault import Fault
 from tests.chaos.machines.faults import FAULTS, REBOOT
-from tests.chaos.machines.scene import TOPOLOGY
+from tests.chaos.machines.scene import REPLICAS, TOPOLOGIES
 from tests.chaos.row import Row
 from tests.lab.cluster import ROOT
 from tests.lab.desk import ARCHITECTURES
@@ -22,18 +23,20 @@ FACTS = {
     "rdma": "`rdma link` on the worker",
     "first_chat": "first deploy, to a chat that is answered",
     "second": "second deploy",
+    "to_cluster": "switch from replicas to a cluster, to a chat that is answered",
     "code": "seen with",
 }
 HEAD = """# Virtual machines
 
 What `make test-machines` sees: two machines of qemu with a kernel of their own, on one machine with two cores and no
-GPU. The deploy is whole. Each node has Debian's llama-server as its engine, HAProxy and two LiteLLM before it, and the
-guard, the canary and the firewall beside it. Images are of the machines' architecture. Each run writes what it has seen
-into `machines.json` beside this page, and into this page.
+GPU. The deploy is whole: HAProxy, two LiteLLM, guard, canary and firewall on each node. Images are of the machines'
+architecture. Replicas have Debian's llama-server as their engines. Each run writes what it has seen into
+`machines.json` beside this page, and into this page.
 
-**What that leaves out**: a cluster. llama-server is one engine on one node, and vLLM is too slow where its processor is
-emulated. So no ranks meet here, and only the doctor's measure goes over RDMA. Hosts in namespaces have the clusters
-([the fault matrix](faults.md)), and [neither lab](first-hour.md#what-of-a-spark-is-still-not-met) has a GPU.
+**What is a double**: the engine of a cluster. vLLM is too slow where its processor is emulated, so a
+[program](../tests/lab/images/vllm_double/vllm_double.py) with its flags, ranks, protocols and metrics takes its place.
+It has no model, and its ranks meet by sockets. Only the doctor's measure goes over RDMA. Hosts in namespaces have
+[the real vLLM](faults.md), and [neither lab](first-hour.md#what-of-a-spark-is-still-not-met) has a GPU.
 
 Emulated machines are many times as slow as a real one: no time here is a Spark's. A deploy waits ten times as long
 there for a login and for LiteLLM. So does the canary before it kills LiteLLM or HAProxy.
@@ -69,13 +72,14 @@ def tell(arch: str, **facts: str) -> None:
 def keep(row: Row) -> None:
     """Keep a row, in place of what was seen of the same fault before."""
     kept = read()
-    faults = [(scene(arch), fault.name) for arch in ARCHITECTURES.values() for fault in FAULTS]
+    scenes = [(topology, arch) for arch in ARCHITECTURES.values() for topology in TOPOLOGIES]
+    faults = [(f"{topology}/{arch}", fault.name) for topology, arch in scenes for fault in of(topology)]
     _write(Kept(kept.machines, markdown.ordered([*kept.rows, row], faults)))
 
 
-def scene(arch: str) -> str:
-    """The name of an architecture's rows."""
-    return f"{TOPOLOGY}/{arch}"
+def of(topology: str) -> list[Fault]:
+    """The faults that are done to one of TOPOLOGIES."""
+    return [fault for fault in FAULTS if topology in fault.scenes]
 
 
 def page(kept: Kept) -> str:
@@ -90,18 +94,18 @@ def page(kept: Kept) -> str:
     for arch in seen:
         if doctor := kept.machines[arch].get("doctor"):
             parts.append(f"\n## What the doctor says of RDMA, {arch}\n\n```text\n{doctor}\n```")
-    for arch in seen:
-        if rows := [row for row in kept.rows if row.scene == scene(arch)]:
-            parts += [f"\n## Faults, {arch}\n{ROWS}", *markdown.table(rows)]
+    for topology, arch in ((topology, arch) for arch in seen for topology in TOPOLOGIES):
+        if rows := [row for row in kept.rows if row.scene == f"{topology}/{arch}"]:
+            parts += [f"\n## Faults, {topology}, {arch}\n{ROWS}", *markdown.table(rows)]
             good = sum(row.is_good for row in rows)
-            parts.append(f"\n{len(rows)} rows of {len(FAULTS)}, {good} as expected.")
+            parts.append(f"\n{len(rows)} rows of {len(of(topology))}, {good} as expected.")
     if missing := [arch for arch in ARCHITECTURES.values() if arch not in seen]:
         parts.append(f"\nNot run for this page: {' and '.join(missing)}.")
     return "\n".join(parts) + "\n"
 
 
 def _reboot(kept: Kept, arch: str) -> str:
-    found = (row for row in kept.rows if (row.scene, row.fault) == (scene(arch), REBOOT))
+    found = (row for row in kept.rows if (row.scene, row.fault) == (f"{REPLICAS}/{arch}", REBOOT))
     return next((f"{row.serves_again_s:.0f} s" for row in found), "")
 
 

@@ -1,4 +1,4 @@
-"""Replicas of llama.cpp on virtual machines."""
+"""Two virtual machines that serve: replicas of llama.cpp, or a cluster of two ranks of vLLM's double."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from tests.lab import desk
 from tests.lab.cluster import on
 from tests.lab.settings import LabNode
 
-TOPOLOGY = "replicas"
-INVENTORY = "tests/lab/on_machines/inventory.py"
+#: As the fault matrix names them.
+REPLICAS, CLUSTER = "replicas", "cluster/mp"
+TOPOLOGIES = (REPLICAS, CLUSTER)
+INVENTORIES = {
+    REPLICAS: "tests/lab/on_machines/inventory.py",
+    CLUSTER: "tests/lab/on_vllm_double/inventory.py",
+}
 
 
 @dataclass
@@ -24,17 +29,17 @@ class Machines(Scene):
     PATIENCE_S: ClassVar[float] = 1800.0
 
     @classmethod
-    def here(cls) -> Machines:
-        """Those that are up."""
-        return cls(TOPOLOGY, "", desk.remembered().arch)
+    def here(cls, topology: str) -> Machines:
+        """Those that are up, with one of TOPOLOGIES."""
+        return cls(topology.partition("/")[0], "mp", desk.remembered().arch)
 
     @property
     def knobs(self) -> dict[str, str]:
-        return {"topology": TOPOLOGY}
+        return {"topology": self.topology}
 
     @property
     def inventory(self) -> str:
-        return INVENTORY
+        return INVENTORIES[self.name.rpartition("/")[0]]
 
     def said(self, node: LabNode, *argv: str) -> str:
         return on(node, shlex.join(argv), check=False)

@@ -17,8 +17,8 @@ from tests.chaos import results
 from tests.chaos.__main__ import attempt
 from tests.chaos.fault import Fault
 from tests.chaos.machines import page
-from tests.chaos.machines.faults import FAULTS, RAILS
-from tests.chaos.machines.scene import INVENTORY, Machines
+from tests.chaos.machines.faults import RAILS
+from tests.chaos.machines.scene import CLUSTER, INVENTORIES, REPLICAS, Machines
 from tests.lab import cluster, desk, guarding
 from tests.lab.cluster import HEAD, WORKER, doctor, on
 from tests.lab.qemu import accelerator, command
@@ -36,6 +36,7 @@ WANTS_RDMA = "topology=cluster recipe=gpt-oss-120b-mxfp4"
 #: Ports of nobody's, for a program in the engine's control group and for one beside it.
 INSIDE, BESIDE = 9901, 9902
 PATIENCE_S = 300.0
+LABELS = f"docker inspect --format '{{{{.Config.Labels}}}}' {ENGINE}"
 
 
 def minutes_since(start: float) -> str:
@@ -46,7 +47,7 @@ def minutes_since(start: float) -> str:
 def scene(booted: None) -> Machines:
     """Machines that serve: deployed, and asked for a first chat."""
     arch, start = desk.remembered().arch, time.monotonic()
-    scene = Machines.here()
+    scene = Machines.here(REPLICAS)
     is_first = not cluster.containers(HEAD)
     done = scene.deploy()
     assert done.code == 0, done.text[-5000:]
@@ -89,18 +90,18 @@ def test_a_second_deploy_changes_nothing(scene: Machines) -> None:
 
 
 def test_the_doctor_measures_rdma_and_finds_a_device_that_is_gone(scene: Machines) -> None:
-    _, told, _ = doctor(inventory=INVENTORY)
+    _, told, _ = doctor(inventory=INVENTORIES[REPLICAS])
     measured = [" ".join(line.split()) for line in told.splitlines() if "RDMA" in line]
     for rail in RAILS:
         assert any("GB/s" in line and (LINKS[rail] in line or RDMA[rail] in line) for line in measured), told
     on(WORKER, f"rdma link delete {DEVICE}")
     try:
-        code, _, bad = doctor("NET=0", inventory=INVENTORY, knobs=WANTS_RDMA)
+        code, _, bad = doctor("NET=0", inventory=INVENTORIES[REPLICAS], knobs=WANTS_RDMA)
     finally:
         on(WORKER, f"systemctl restart lab-{DEVICE}")
     gone = [row for row in bad if "rdma-no-device" in row]
     assert code != 0 and len(gone) == 1 and WORKER.name in gone[0], bad
-    _, _, bad = doctor("NET=0", inventory=INVENTORY, knobs=WANTS_RDMA)
+    _, _, bad = doctor("NET=0", inventory=INVENTORIES[REPLICAS], knobs=WANTS_RDMA)
     assert not any("rdma-no-device" in row for row in bad), bad
     page.tell(
         scene.variant, doctor="\n".join([*measured, "", f"$ rdma link delete {DEVICE}    # on {WORKER.name}", *gone])
@@ -117,8 +118,12 @@ def test_the_guard_ends_a_container_through_cgroup_kill(scene: Machines) -> None
     scene.wait_until_all_answer(time.monotonic(), scene.PATIENCE_S)
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", page.of(REPLICAS), ids=lambda fault: fault.name)
 def test_under_load(scene: Machines, fault: Fault) -> None:
+    happens(scene, fault)
+
+
+def happens(scene: Machines, fault: Fault) -> None:
     """Requests sent and lost, seconds until it serves; a deploy behind it, and one more that changes nothing."""
     seen = replace(attempt(scene, fault), code=results.code(without=()))
     page.keep(seen)
@@ -156,3 +161,28 @@ def dropped() -> int:
     found = re.search(r"packets (\d+)", on(WORKER, "nft list counter inet tandem engine"))
     assert found
     return int(found[1])
+
+
+@pytest.fixture(scope="module")
+def cluster_of_two(booted: None) -> Machines:
+    """Machines that serve one engine of two ranks."""
+    scene = Machines.here(CLUSTER)
+    start = time.monotonic()
+    is_first = "topology:cluster" not in on(HEAD, LABELS, check=False)
+    done = scene.deploy()
+    assert done.code == 0, done.text[-5000:]
+    assert cluster.complete(scene.endpoint()) == 8
+    if is_first:
+        page.tell(scene.variant, to_cluster=minutes_since(start))
+    scene.look()
+    return scene
+
+
+def test_a_second_deploy_of_a_cluster_changes_nothing(cluster_of_two: Machines) -> None:
+    again = cluster_of_two.deploy()
+    assert (again.code, again.changes) == (0, 0), again.text[-5000:]
+
+
+@pytest.mark.parametrize("fault", page.of(CLUSTER), ids=lambda fault: fault.name)
+def test_a_cluster_under_load(cluster_of_two: Machines, fault: Fault) -> None:
+    happens(cluster_of_two, fault)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.machines import page
-from tests.chaos.machines.faults import FAULTS, REBOOT
+from tests.chaos.machines.faults import POWER_CUT, REBOOT
+from tests.chaos.machines.scene import REPLICAS
 from tests.chaos.row import Row
 
 
@@ -20,11 +21,11 @@ def test_facts_and_rows_take_the_place_of_earlier_ones(tmp_path: Path, monkeypat
     monkeypatch.setattr(page, "PAGE", tmp_path / "machines.md")
     page.tell("arm64", kernel="6.12 aarch64", second="4.0 minutes, no changes")
     page.tell("arm64", second="3.0 minutes, no changes", doctor="spark-1 -> spark-2: RDMA 0.2 Gbit/s")
-    page.keep(Row("replicas/arm64", FAULTS[1].name, "", problems=["2 requests lost"]))
+    page.keep(Row("replicas/arm64", POWER_CUT, "", problems=["2 requests lost"]))
     page.keep(Row("replicas/arm64", REBOOT, "", serves_again_s=300.0))
     page.keep(Row("replicas/arm64", REBOOT, "", serves_again_s=240.4, requests="9 sent, 9 answered"))
-    assert [row.fault for row in page.read().rows] == [REBOOT, FAULTS[1].name]
+    assert [row.fault for row in page.read().rows] == [REBOOT, POWER_CUT]
     text = page.PAGE.read_text()
     assert "| kernel, architecture | 6.12 aarch64 |" in text and "| second deploy | 3.0 minutes, no changes |" in text
     assert f"| {REBOOT}, until it serves | 240 s |" in text and "```text\nspark-1 -> spark-2: RDMA" in text
-    assert f"2 rows of {len(FAULTS)}, 1 as expected." in text and "Not run for this page: amd64." in text
+    assert f"2 rows of {len(page.of(REPLICAS))}, 1 as expected." in text and "Not run for this page: amd64." in text

@@ -11,12 +11,13 @@ DISK = HOME / "artefacts.ext4"
 
 
 def ensure(arch: str) -> None:
-    """The disk, with images for an architecture: llama-server and the proxy's."""
+    """The disk, with images for an architecture: llama-server's, vLLM's double and the proxy's."""
     # Imported here: building needs packages that looking and breaking do not.
-    from tests.lab import gguf, images
+    from tests.lab import gguf, images, model
 
+    model.ensure()
     gguf.ensure()
-    images.ensure([each.on(arch) for each in (images.LLAMA, images.PROXY)])
+    images.ensure([each.on(arch) for each in (images.LLAMA, images.VLLM_DOUBLE, images.PROXY)])
     if is_whole():
         return
     with step("a disk of images and the model, for the head"):

@@ -9,7 +9,7 @@ _arch = _desk.remembered().arch
 _archive = f"archive:{_settings.ARTEFACTS_ON_HEAD}"
 
 # A start may take twenty minutes more where it is emulated.
-recipe = _loading.slower("lab-tiny-gguf", 1200)
+recipe = _loading.longer("lab-tiny-gguf", 1200)
 topology = "replicas"
 proxy_bind = "management"
 

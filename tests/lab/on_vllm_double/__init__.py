@@ -1,0 +1,1 @@
+"""Virtual machines with ranks: vLLM's double in the place of vLLM."""
