@@ -5,8 +5,6 @@ This machine is on the nodes' office network; for a while it is also the host th
 
 from __future__ import annotations
 
-import json
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,12 +13,12 @@ import pytest
 
 from tests.lab import cluster
 from tests.lab.cluster import HEAD, WORKER, deploy, on
+from tests.lab.outside import PROXY, SSH, local, route
 from tests.lab.scan import open_ports
-from tests.lab.settings import LINKS, MANAGEMENT_BRIDGE, LabNode
+from tests.lab.settings import LabNode
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("lab")]
 
-SSH, PROXY = 22, 8000
 FIREWALL = "/etc/tandem/firewall/firewall.sh"
 #: Ray opens the most ports; the others are scanned by `make test-long`.
 CASES = [
@@ -43,27 +41,6 @@ def case(request: pytest.FixtureRequest, lab: None) -> dict[str, str]:
 def allowed(node: LabNode, topology: str) -> set[int]:
     """Each node that serves has a proxy."""
     return {SSH, PROXY} if node is HEAD or topology != "solo" else {SSH}
-
-
-def local(node: LabNode) -> str:
-    """A node's own IPv6 address on the office network, as this machine writes it."""
-    told = json.loads(on(node, f"ip -j -6 addr show dev {LINKS['mgmt']}"))
-    found = [each["local"] for link in told for each in link.get("addr_info", [])]
-    assert found, f"{node.name} has no IPv6 address on the office network"
-    return f"{found[0]}%{MANAGEMENT_BRIDGE}"
-
-
-@contextmanager
-def route(node: LabNode) -> Iterator[None]:
-    """This machine sends what is for the fabric to a node's address in the office."""
-    subnets = ("192.168.177.0/24", "192.168.178.0/24")
-    for subnet in subnets:
-        subprocess.run(["ip", "route", "add", subnet, "via", node.address], check=True)
-    try:
-        yield
-    finally:
-        for subnet in subnets:
-            subprocess.run(["ip", "route", "del", subnet], check=True)
 
 
 @contextmanager

@@ -21,6 +21,8 @@ from tests.chaos.machines.faults import RAILS
 from tests.chaos.machines.scene import CLUSTER, INVENTORIES, REPLICAS, Machines
 from tests.lab import cluster, desk, guarding
 from tests.lab.cluster import HEAD, WORKER, doctor, on
+from tests.lab.outside import PROXY as DOOR
+from tests.lab.outside import SSH, route
 from tests.lab.qemu import accelerator, command
 from tests.lab.qemu.units import RDMA
 from tests.lab.scan import open_ports
@@ -35,7 +37,7 @@ DEVICE = RDMA["rail0"]
 WANTS_RDMA = "topology=cluster recipe=gpt-oss-120b-mxfp4"
 #: Ports of nobody's, for a program in the engine's control group and for one beside it.
 INSIDE, BESIDE = 9901, 9902
-PATIENCE_S = 300.0
+PATIENCE_S, SILENT_S = 300.0, 20.0
 LABELS = f"docker inspect --format '{{{{.Config.Labels}}}}' {ENGINE}"
 
 
@@ -150,10 +152,22 @@ def test_the_firewall_knows_an_engine_s_sockets_by_their_control_group(scene: Ma
             # On the node itself each is to be had.
             until(partial(on, WORKER, f"curl -sf 127.0.0.1:{port}", check=False), PATIENCE_S, 1.0)
         before = dropped()
-        assert open_ports(WORKER.address, list(ports), silent_s=20) == {BESIDE}
+        assert open_ports(WORKER.address, list(ports), silent_s=SILENT_S) == {BESIDE}
         assert dropped() > before
     finally:
         on(WORKER, f"systemctl stop {' '.join(f'lab-{port}' for port in ports)}", check=False)
+
+
+def test_from_the_office_ssh_and_the_proxy_answer(scene: Machines) -> None:
+    assert_shut()
+
+
+def assert_shut() -> None:
+    """All ports of both nodes, and the worker's by a route to the fabric; emulated, an answer takes its time."""
+    for node in (HEAD, WORKER):
+        assert open_ports(node.address, silent_s=SILENT_S) == {SSH, DOOR}, node.name
+    with route(WORKER):
+        assert open_ports("192.168.177.12", silent_s=SILENT_S) <= {SSH}
 
 
 def dropped() -> int:
@@ -181,6 +195,10 @@ def cluster_of_two(booted: None) -> Machines:
 def test_a_second_deploy_of_a_cluster_changes_nothing(cluster_of_two: Machines) -> None:
     again = cluster_of_two.deploy()
     assert (again.code, again.changes) == (0, 0), again.text[-5000:]
+
+
+def test_from_the_office_a_cluster_is_ssh_and_the_proxy(cluster_of_two: Machines) -> None:
+    assert_shut()
 
 
 @pytest.mark.parametrize("fault", page.of(CLUSTER), ids=lambda fault: fault.name)
