@@ -2,8 +2,9 @@
 # the lab. DATA passes knobs for one run: `make apply DATA="topology=solo"`.
 INVENTORY ?= inventory.py
 ifeq ($(MACHINES),vm)
-LAB := tests/lab/on_machines/inventory.py
 TOPOLOGY ?= replicas
+# vLLM is too slow where its processor is emulated: a double has its ranks.
+LAB := tests/lab/on_$(if $(filter cluster,$(TOPOLOGY)),vllm_double,machines)/inventory.py
 else
 LAB := tests/lab/inventory.py
 TOPOLOGY ?= cluster
