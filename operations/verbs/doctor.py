@@ -30,7 +30,7 @@ if run.speaks(host):
     seen = Seen(
         dead=dead,
         needs_rails=knobs.topology != "solo" and len(hosts) > 1,
-        wants_rdma=any(nccl.may_use_rdma(each.recipe, each.knobs) for each in declared.models),
+        wants_rdma=any(nccl.may_use_rdma(each.recipe, each.knobs.of_an_engine) for each in declared.models),
         wanted_mtu=knobs.fabric_mtu,
     )
     if not wants_json():

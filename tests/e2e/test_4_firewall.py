@@ -6,20 +6,18 @@ This machine is on the nodes' office network; for a while it is also the host th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
 
 from tests.lab import cluster
 from tests.lab.cluster import HEAD, WORKER, deploy, on
-from tests.lab.outside import PROXY, SSH, local, route
+from tests.lab.outside import PROXY, SSH, local, route, without_firewall
 from tests.lab.scan import open_ports
 from tests.lab.settings import LabNode
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("lab")]
 
-FIREWALL = "/etc/tandem/firewall/firewall.sh"
 #: Ray opens the most ports; the others are scanned by `make test-long`.
 CASES = [
     {"topology": "cluster", "executor": "ray"},
@@ -41,18 +39,6 @@ def case(request: pytest.FixtureRequest, lab: None) -> dict[str, str]:
 def allowed(node: LabNode, topology: str) -> set[int]:
     """Each node that serves has a proxy."""
     return {SSH, PROXY} if node is HEAD or topology != "solo" else {SSH}
-
-
-@contextmanager
-def without_firewall() -> Iterator[None]:
-    """As it would be: what the tests below find shut is open."""
-    for node in (HEAD, WORKER):
-        on(node, f"{FIREWALL} drop", check=False)
-    try:
-        yield
-    finally:
-        for node in (HEAD, WORKER):
-            on(node, f"[ ! -e {FIREWALL} ] || {FIREWALL} load")
 
 
 def test_from_the_office_ssh_and_the_proxy_answer(case: dict[str, str], at: dict[str, str]) -> None:

@@ -68,7 +68,7 @@ ENGINE = LabImage("engine", REPOSITORY / "tests/lab/images/engine")
 PROXY = LabImage("proxy", REPOSITORY / "files/images/proxy", (*rootfs.IMAGE_PACKAGES, *rootfs.PROXY_PACKAGES))
 #: Debian's llama-server, and no Python: as the images of llama.cpp's makers.
 LLAMA = LabImage("llama", REPOSITORY / "tests/lab/images/llama", tuple(rootfs.LLAMA_PACKAGES), rootfs.LLAMA_SUITE)
-#: Vllm's ranks and protocols without a model; its base is the proxy's, which is made anyway.
+#: vLLM's ranks and protocols without a model; its base is the proxy's, which is made anyway.
 VLLM_DOUBLE = LabImage("vllm-double", REPOSITORY / "tests/lab/images/vllm_double", PROXY.packages)
 
 

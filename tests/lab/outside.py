@@ -7,11 +7,12 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.lab.cluster import on
+from tests.lab.cluster import HEAD, WORKER, on
 from tests.lab.settings import LINKS, MANAGEMENT_BRIDGE, LabNode
 
 #: All that is to answer: a login, and clients of a node that serves.
 SSH, PROXY = 22, 8000
+_FIREWALL = "/etc/tandem/firewall/firewall.sh"
 
 
 def local(node: LabNode) -> str:
@@ -33,3 +34,15 @@ def route(node: LabNode) -> Iterator[None]:
     finally:
         for subnet in subnets:
             subprocess.run(["ip", "route", "del", subnet], check=True)
+
+
+@contextmanager
+def without_firewall() -> Iterator[None]:
+    """As it would be: what the tests below find shut is open."""
+    for node in (HEAD, WORKER):
+        on(node, f"{_FIREWALL} drop", check=False)
+    try:
+        yield
+    finally:
+        for node in (HEAD, WORKER):
+            on(node, f"[ ! -e {_FIREWALL} ] || {_FIREWALL} load")

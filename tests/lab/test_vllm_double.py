@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -87,8 +86,6 @@ def test_without_a_rank_no_token_comes_and_its_health_is_good(model: Path) -> No
         ranks[0].kill()
         ranks[0].wait()
         body = {"model": "tiny", "prompt": "Hello", "max_tokens": 1}
-        start = time.monotonic()
         with pytest.raises(requests.ReadTimeout):
             requests.post(f"{url}/v1/completions", json=body, timeout=2)
-        assert time.monotonic() - start < 10
         assert requests.get(f"{url}/health", timeout=5).status_code == 200

@@ -17,6 +17,7 @@ from operations.node.model import proof as on_node
 from operations.plan.config.files import render
 from operations.plan.plan import Plan
 from operations.plan.recipes.formats import load_recipe
+from operations.plan.services.engine_service import RDMA_S
 from tests.node import models
 from tests.node.shipped import FILES, load
 from tests.node.spaces import Space
@@ -165,19 +166,40 @@ def test_a_rank_names_the_netdev_that_went_with_its_cable() -> None:
         net.close()
 
 
-def test_a_rank_waits_for_its_rdma_devices_and_names_the_one_that_is_gone(tmp_path: Path) -> None:
-    files = {file.path: file.content for file in engine_of(plan(topology="cluster").head).files}
-    ready = files["/etc/tandem/engine/ready.sh"]
-    devices = plan(topology="cluster").head.node.rdma
-    assert len(devices) == 2 and all(f"wait_while rdma_is_missing {each}\n" in ready for each in devices)
-    function = re.search(r"^rdma_is_missing.*?^}$", ready, re.MULTILINE | re.DOTALL)
-    assert function
-    script = function.group().replace("/sys/class/infiniband", str(tmp_path))
-    say = ["sh", "-euc", f"{script}\nrdma_is_missing rocep1s0f0"]
-    said = subprocess.check_output(say, text=True)
-    assert said.startswith("the RDMA device rocep1s0f0 is gone: `sudo modprobe mlx5_ib`, or boot the kernel before ")
+def test_a_rank_waits_a_minute_for_its_rdma_devices_and_then_starts_without(tmp_path: Path) -> None:
+    planned = plan(topology="cluster").head
+    ready = next(file.content for file in engine_of(planned).files if file.path.endswith("/ready.sh"))
+    assert f"\nwait_for_rdma {' '.join(planned.node.rdma)}\n" in ready and len(planned.node.rdma) == 2
+    functions = re.search(r"^rdma_lacks.*?^wait_for_rdma.*?^}$", ready, re.MULTILINE | re.DOTALL)
+    assert functions and f'"$waited" -ge {RDMA_S} ]' in functions.group()
+    own = functions.group().replace("/sys/class/infiniband", str(tmp_path)).replace(f"-ge {RDMA_S}", "-ge 1")
+    script = f"{render('waiting.sh.j2')}\n{own}\nset -eu\nwait_for_rdma rocep1s0f0 roceP2p1s0f0"
+    (tmp_path / "roceP2p1s0f0").mkdir()
+    said = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stderr
+    assert said == (
+        "waiting (0 s so far): no RDMA device rocep1s0f0\n"
+        "starts with no RDMA device rocep1s0f0: every token will be late; `tandem doctor` says what helps\n"
+    )
     (tmp_path / "rocep1s0f0").mkdir()
-    assert subprocess.check_output(say, text=True) == ""
+    assert subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stderr == ""
+
+
+def test_devices_of_a_node_that_has_not_one_for_each_rail_are_all_waited_for() -> None:
+    wanted = knobs(topology="cluster")
+    lacking = [replace(each, rdma=each.rdma[1:]) for each in nodes(2, wanted)]
+    engine = engine_of(make_plan(load_recipe(wanted.recipe), wanted, lacking).head)
+    ready = next(file.content for file in engine.files if file.path.endswith("/ready.sh"))
+    assert "\nwait_for_rdma roceP2p1s0f0\n" in ready
+
+
+def test_a_container_gets_the_rdma_devices_that_are_there(tmp_path: Path) -> None:
+    run = next(file.content for file in engine_of(plan(topology="cluster").head).files if file.path.endswith("/run.sh"))
+    for there in (True, False):
+        device = tmp_path if there else tmp_path / "gone"
+        script = run.replace("/dev/infiniband", str(device)).replace("exec /usr/bin/docker", "echo")
+        script = re.sub(r"^\(until .*$", "", script, flags=re.MULTILINE)
+        said = subprocess.run(["sh", "-euc", script], capture_output=True, text=True, check=True).stdout
+        assert said.startswith("run --device" if there else "run --rm --init --name tandem-engine ")
 
 
 def test_ranks_that_meet_by_sockets_wait_for_no_rdma_device_and_get_none() -> None:
@@ -187,8 +209,8 @@ def test_ranks_that_meet_by_sockets_wait_for_no_rdma_device_and_get_none() -> No
         wanted = knobs(topology="cluster")
         engine = engine_of(make_plan(recipe.model_copy(update={"env": env}), wanted, nodes(2, wanted)).head)
         files = {file.path: file.content for file in engine.files}
-        assert ("rdma_is_missing" not in files["/etc/tandem/engine/ready.sh"]) == turned_off
-        assert ("--device /dev/infiniband" not in files["/etc/tandem/engine/run.sh"]) == turned_off
+        assert ("wait_for_rdma" not in files["/etc/tandem/engine/ready.sh"]) == turned_off
+        assert ("/dev/infiniband" not in files["/etc/tandem/engine/run.sh"]) == turned_off
 
 
 @pytest.mark.parametrize("found", [True, False], ids=["it-says-what-it-found", "it-names-its-folders"])

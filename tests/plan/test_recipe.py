@@ -53,6 +53,7 @@ def test_the_lab_s_recipe_names_the_model_that_the_lab_makes() -> None:
             "VLLM_HOST_IP: 10.0.0.1",
             ["`VLLM_HOST_IP` is set by the plan, for each node; remove it"],
         ),
+        ('OMP_NUM_THREADS: "1"', 'NCCL_IB_DISABLE: "true"', ["`NCCL_IB_DISABLE` is 'true': expected '1' for TCP"]),
         ('OMP_NUM_THREADS: "1"', "RAY_AUTH_MODE: disabled", ["`RAY_AUTH_MODE` is set by the plan"]),
         ('OMP_NUM_THREADS: "1"', "RAY_AUTH_TOKEN_PATH: /x", ["`RAY_AUTH_TOKEN_PATH` is set by the plan"]),
         ("max-num-seqs: 8", "tensor-parallel-size: 2", ["`tensor-parallel-size` is not a recipe's"]),

@@ -54,7 +54,7 @@ def may_use_rdma(recipe: Recipe, knobs: Knobs) -> bool:
 
 def turns_rdma_off(recipe: Recipe) -> bool:
     """Whether its ranks are to meet by sockets."""
-    return recipe.env.get("NCCL_IB_DISABLE", "0") not in ("", "0")
+    return recipe.env.get("NCCL_IB_DISABLE") == "1"
 
 
 def seen_by(recipe: Recipe, knobs: Knobs, node: Node) -> Node:

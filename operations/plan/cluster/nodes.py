@@ -93,8 +93,10 @@ def rails_between(node: Node, ranks: Iterable[Node]) -> list[dict[str, str]]:
 
 
 def rdma_between(node: Node, ranks: Iterable[Node]) -> list[str]:
-    """Their RDMA devices; none where the node has none."""
-    return [node.rdma[place] for place in _places_between(node, ranks)] if node.rdma else []
+    """Their RDMA devices: all of the node's where not each rail has one."""
+    if len(node.rdma) != len(node.rails):
+        return list(node.rdma)
+    return [node.rdma[place] for place in _places_between(node, ranks)]
 
 
 def _places_between(node: Node, ranks: Iterable[Node]) -> list[int]:

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from ipaddress import IPv4Interface, IPv4Network
 
+from operations.plan.cluster import nccl
 from operations.plan.cluster.nodes import Node, halves, port_of
 from operations.plan.cluster.served_model import ServedModel
 from operations.plan.config.kind import Kind
@@ -193,7 +194,7 @@ def ring_remarks(models: Sequence[ServedModel]) -> list[str]:
         f"{each.recipe.name}: in a ring NCCL has to be {NCCL} or newer in the image (`tandem sbom` names it), an older "
         "one takes the port to the wrong node and hangs; `NCCL_IB_DISABLE: 1` in the recipe's env does with TCP"
         for each in found
-        if any(node.ends and node.rdma for node in each.nodes) and each.recipe.env.get("NCCL_IB_DISABLE") != "1"
+        if any(node.ends and node.rdma for node in each.nodes) and not nccl.turns_rdma_off(each.recipe)
     ]
 
 

@@ -270,6 +270,8 @@ class Recipe(Strict):
                     raise ValueError(f"`{name}` is set by the plan, for each node; remove it")
                 if not isinstance(value, str):
                     raise ValueError(f"`{name}` is {value!r}: quote it, so that it is the text that you mean")
+                if name == "NCCL_IB_DISABLE" and value not in ("", "0", "1"):
+                    raise ValueError(f"`{name}` is {value!r}: expected '1' for TCP, or '0' for RDMA")
                 if not re.fullmatch(r"[A-Za-z_]\w*", str(name)) or "\n" in value:
                     raise ValueError(f"`{name}` can't be passed as environment: a name, and one line of text")
         return env

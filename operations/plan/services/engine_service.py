@@ -26,6 +26,8 @@ from operations.wire.starts import LoaderChoice, StartSpec
 
 #: At most, in a container's own /dev/shm: what [E] in docs/sources.md gives it.
 SHARED_MEMORY = "16g"
+#: Seconds for which a start waits for an RDMA device; a driver that is late is there in a few.
+RDMA_S = 60
 #: In a row, after which the unit stays down.
 STARTS = 6
 #: Capabilities of the container's root: in each, and where a mod's run.sh is run before the engine (docs/security.md
@@ -115,6 +117,7 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
     run = render(
         "run.sh.j2",
         docker=_engine_docker(model, node, image, folder, topology or model.topology, (_FAILED,) if choices else ()),
+        device="/dev/infiniband" if _rdma(model, node) else "",
         drop_caches_s=recipe.drop_caches_s,
         beside=_beside(model, node, folder),
         failed=["python3", "-B", f"{folder}/starts.py", "failed"] if choices else [],
@@ -230,6 +233,7 @@ def _ready(model: ServedModel, node: Node, image: Image) -> str:
         # An engine by itself serves its own node without them: the firewall holds its address.
         rails=rails_between(node, model.nodes) if knobs.topology == "cluster" else [],
         rdma=_rdma(model, node),
+        rdma_s=RDMA_S,
         memory_mib=mib,
         memory_share=share,
         gpu=recipe.needs.gpu,
@@ -347,8 +351,6 @@ def _engine_docker(
     argv += ["--volume", f"{CACHE}/{kept_kernels.place_of(model)}:{environment.CACHE_MOUNT}"]
     if recipe.needs.gpu:
         argv += _gpu(recipe, node)
-    if _rdma(model, node):
-        argv += ["--device", "/dev/infiniband"]
     if knobs.topology == "cluster":
         if knobs.executor == "ray" and model.name:
             argv += ["--volume", f"{ENGINE_SECRETS}:{_SECRETS}:ro"]

@@ -22,7 +22,7 @@ from tests.chaos.machines.scene import CLUSTER, INVENTORIES, REPLICAS, Machines
 from tests.lab import cluster, desk, guarding
 from tests.lab.cluster import HEAD, WORKER, doctor, on
 from tests.lab.outside import PROXY as DOOR
-from tests.lab.outside import SSH, route
+from tests.lab.outside import SSH, route, without_firewall
 from tests.lab.qemu import accelerator, command
 from tests.lab.qemu.units import RDMA
 from tests.lab.scan import open_ports
@@ -37,6 +37,7 @@ DEVICE = RDMA["rail0"]
 WANTS_RDMA = "topology=cluster recipe=gpt-oss-120b-mxfp4"
 #: Ports of nobody's, for a program in the engine's control group and for one beside it.
 INSIDE, BESIDE = 9901, 9902
+ENGINE_PORT = 8001
 PATIENCE_S, SILENT_S = 300.0, 20.0
 LABELS = f"docker inspect --format '{{{{.Config.Labels}}}}' {ENGINE}"
 
@@ -163,11 +164,14 @@ def test_from_the_office_ssh_and_the_proxy_answer(scene: Machines) -> None:
 
 
 def assert_shut() -> None:
-    """All ports of both nodes, and the worker's by a route to the fabric; emulated, an answer takes its time."""
-    for node in (HEAD, WORKER):
+    """All ports of both nodes, also by a route to the fabric; and that without the firewall they were not."""
+    fabric = {HEAD: "192.168.177.11", WORKER: "192.168.177.12"}
+    for node, address in fabric.items():
         assert open_ports(node.address, silent_s=SILENT_S) == {SSH, DOOR}, node.name
-    with route(WORKER):
-        assert open_ports("192.168.177.12", silent_s=SILENT_S) <= {SSH}
+        with route(node):
+            assert open_ports(address, silent_s=SILENT_S) <= {SSH}, node.name
+    with without_firewall(), route(HEAD):
+        assert open_ports(fabric[HEAD], [ENGINE_PORT], silent_s=SILENT_S) == {ENGINE_PORT}
 
 
 def dropped() -> int:

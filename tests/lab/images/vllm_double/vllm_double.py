@@ -1,11 +1,12 @@
 #!/usr/bin/python3
-"""A double of vLLM, with its flags, ranks, protocols and metrics: `vllm serve MODEL --host ... --nnodes 2 ...`.
+"""A double of vLLM: `vllm serve MODEL --host ... --nnodes 2 ...`. Any other flag of vLLM's is taken, and says nothing.
 
-It has no model. The next token is a digit that follows from the files of the weights and the text so far, and each rank
+It answers chats and completions, streamed or whole, and counts them as vLLM does. It has no model. The next token is a digit that follows from the files of the weights and the text so far, and each rank
 adds its share of it. So no token comes without all ranks, and one whose weights are others answers wrongly. An answer
 that is taken up in its middle goes on as it would have.
 
-When a rank is lost, the others wait without an end, and rank 0 goes on to answer /health: as NCCL does.
+When a rank is lost, the others wait without an end, and rank 0 goes on to answer /health: as with NCCL. Each rank
+listens on all addresses, as vLLM's do for each other: only a firewall shuts that.
 """
 
 from __future__ import annotations
@@ -312,6 +313,9 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--master-addr", default="127.0.0.1")
     parser.add_argument("--master-port", type=int, default=29501)
     asked, _ = parser.parse_known_args(argv)
+    # Nobody calls; it is there to be found.
+    heard = socket.create_server(("", 0))
+    say(f"listens on all addresses, port {heard.getsockname()[1]}")
     weights = load(asked.model)
     if asked.node_rank:
         follow(asked, weights)
