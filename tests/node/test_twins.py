@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from operations.node.network.proof import GRACE_S
 from operations.paths import ARP, NIC_NETDEVS
 from operations.plan.cluster.fabric import fabric_files
 from operations.plan.cluster.nodes import Node
@@ -95,6 +96,11 @@ def test_arp_that_is_set_while_the_proof_asks_is_waited_for(pair: Pair) -> None:
         pair.set_arp()
 
     assert pair.prove(patience_s=20, meanwhile=soon) == [FINE, FINE]
+
+
+def test_a_node_whose_proof_begins_late_is_waited_for(pair: Pair) -> None:
+    pair.set_arp()
+    assert pair.prove(patience_s=20, late_s=GRACE_S + 2) == [FINE, FINE]
 
 
 def test_seventeen_nodes_that_take_no_connection_are_named_and_not_waited_for(pair: Pair) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -69,8 +70,10 @@ class Pair:
                 right += entry["lladdr"] == self.mac(1, half)
         return right
 
-    def prove(self, *, patience_s: float = 0, meanwhile: Callable[[], None] = lambda: None) -> list[Any]:
-        """What both nodes say; `meanwhile`: what happens while they ask."""
+    def prove(
+        self, *, patience_s: float = 0, meanwhile: Callable[[], None] = lambda: None, late_s: float = 0
+    ) -> list[Any]:
+        """What both nodes say; `meanwhile`: what happens while they ask; `late_s`: after which the second one asks."""
         running = []
         for number in (0, 1):
             mine, other = self.planned[number], self.planned[1 - number]
@@ -83,6 +86,7 @@ class Pair:
                 "patience_s": patience_s,
             }
             running.append(self.start(number, "prove", **arguments))
+            time.sleep(late_s * (1 - number))
         meanwhile()
         return [json.loads(each.communicate(timeout=60)[0]) for each in running]
 

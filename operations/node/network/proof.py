@@ -17,7 +17,7 @@ from operations.node.network import owner_firewall
 from operations.node.network.claimed import question
 from operations.wire.fabric import FabricTold
 
-#: Seconds that connections may take longer than frames: the other node's proof may begin later than this one's.
+#: Seconds that connections may take longer than frames, at least.
 GRACE_S = 5.0
 #: Seconds in which another netdev than the first one would have answered.
 ANSWERS_S, MORE_S = 1.0, 0.05
@@ -38,7 +38,7 @@ def prove(
 ) -> FabricTold:
     """What does not get through, each in a line. `peers`: name -> [netdev, address] of each way; `own`: netdev ->
     address; `macs`: address -> MAC of its netdev, for ways without a node between; `ports`: to be reached over these,
-    and listened on. A link may need `patience_s` seconds after netplan was applied, on either node.
+    and listened on. A link may need `patience_s` seconds after netplan was applied, on either node; so may its proof.
     """
     own, macs = own or {}, macs or {}
     ways: list[Way] = [(peer, device, address) for peer, each in peers.items() for device, address in each]
@@ -53,8 +53,9 @@ def prove(
     ):
         dialled = {call: dialling.submit(_dial, *call, over) for call in calls}
         told = list(pool.map(lambda way: _carried(mtu, deadline, way, own.get(way[1], ""), macs.get(way[2], "")), ways))
-        end = time.monotonic() + GRACE_S
-        wait(dialled.values(), GRACE_S)
+        # The other node listens as long as its own proof runs, which may begin later than this one's.
+        end = max(deadline, time.monotonic() + GRACE_S)
+        wait(dialled.values(), end - time.monotonic())
         unheard = door.wait({(address, own[device], port) for _, device, address in direct for port in ports}, end)
         over.set()
     silent = _silent(dialled, {way for way, texts in zip(ways, told, strict=True) if any(texts)})
