@@ -160,10 +160,10 @@ def _forget_restarts(action: do.ForgetRestarts, _run: Run, _left: list[str]) -> 
 
 @carried_out.register
 def _take_up(action: do.TakeUp, _run: Run, left: list[str]) -> Iterator[PyinfraCommand]:
-    taken: list[str] = []
-    yield python_step(partial(successors.take_up, action.service, taken))
-    if not taken:
+    """It does so by itself. One that starts is waited for, and nothing of the node changes by that."""
+    if state.is_executing and not successors.has_taken_up(action.service, host):
         left.append(action.unit)
+    yield from ()
 
 
 @carried_out.register

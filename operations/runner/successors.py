@@ -40,13 +40,12 @@ def _not_there(run: Run, new: Sequence[str], old: str) -> str:
     )
 
 
-def take_up(service: Service, taken: list[str], _state: State, where: Host) -> bool:
-    """Wait until a LiteLLM has the engines of its file, and say so in `taken`; else it is renewed."""
+def has_taken_up(service: Service, where: Host) -> bool:
+    """Wait until a LiteLLM has the engines of its file; False: it has not, and is to be renewed."""
     if _is_taken(service, where, START_S):
-        taken.append(service.unit)
-    else:
-        where.log(f"{service.unit} has not taken up its engines; it is renewed")
-    return True
+        return True
+    where.log(f"{service.unit} has not taken up its engines; it is renewed")
+    return False
 
 
 def _is_taken(service: Service, where: Host, patience_s: float) -> bool:

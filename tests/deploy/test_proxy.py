@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,15 @@ def test_one_that_does_not_take_up_its_engines_is_renewed(tmp_path: Path) -> Non
     outcome = deploy(tmp_path, before, "-y", *SOLO, programs={"door.drained": {"taken": 0, "left": 0}})
     assert outcome.code == 0 and "tandem-litellm-a has not taken up its engines; it is renewed" in outcome.text
     assert of_proxies(outcome.commands)[0] == f"systemctl stop {LITELLM[0]}.service"
+
+
+def test_one_that_still_starts_is_waited_for_and_nothing_changes(tmp_path: Path) -> None:
+    """Behind a boot: it does not say yet which engines it has."""
+    loaded = states()[0]["proxy"]["loaded"]
+    before = states(proxy={"loaded": loaded, "engines": {**ENGINES, LITELLM[1]: ""}, "older": [], "drained": []})
+    outcome = deploy(tmp_path, before, "-y", "--json", *SOLO)
+    totals = json.loads(outcome.json)["results"]["totals"]
+    assert outcome.code == 0 and totals["no_change"] == totals["hosts"], outcome.text
 
 
 def test_one_that_a_broken_off_deploy_has_drained_gets_requests_again(tmp_path: Path) -> None:

@@ -50,13 +50,15 @@ class Deploy:
 
     @property
     def changed(self) -> list[str]:
-        """Their operations' names, each with its node."""
-        found, operation = [], ""
+        """Their operations' names, each with its node and what it said."""
+        found, operation, said = [], "", list[str]()
         for line in self.text.splitlines():
             if begins := re.match(r"--> Starting operation: (.*?) *$", line):
-                operation = begins[1]
+                operation, said = begins[1], []
             elif done := re.match(r" +\[(.+)\] (?:Success|Changed)", line):
-                found.append(f"{operation} ({done[1]})")
+                found.append(f"{operation} ({'; '.join([done[1], *said])})")
+            elif line.strip():
+                said.append(line.strip())
         return found
 
 
