@@ -12,6 +12,9 @@ since says at the next one that it knows of no such connection.
 
 Ranks of different SPECs do not meet: half of a cluster can be newer than the other only in the middle of a deploy.
 
+Each says whether it has an RDMA device. NCCL looks for itself in each rank, and ranks of which one has none never meet:
+where it is so, all of them start with NCCL_IB_DISABLE=1, and send by sockets.
+
 Whether they have met, and which ranks are missing, is in a file on the node (`mark` of meeting.json): the canary gives
 a load its time from then on, and not from the start of a container that waits for another node.
 
@@ -42,6 +45,8 @@ from types import FrameType
 from typing import Any, NoReturn
 
 HERE = Path(__file__).parent
+#: Where the kernel names RDMA devices, and where a container has them.
+INFINIBAND, VERBS = Path("/sys/class/infiniband"), Path("/dev/infiniband")
 #: Between two looks whether this rank's process has ended.
 LOOK_S = 0.5
 #: Between two calls of a worker to a head that is not there yet, and for one: the kernel would repeat a call to a node
@@ -63,6 +68,8 @@ class Peer:
         self.connection = connection
         #: Why it can't be read any more.
         self.gone = ""
+        #: Whether its rank has RDMA; of rank 0, whether all have.
+        self.rdma = True
         self._buffer = b""
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1)
@@ -100,6 +107,11 @@ class Peer:
 def say(text: str) -> None:
     """One line for the journal."""
     print(f"tandem: {text}", file=sys.stderr, flush=True)
+
+
+def has_rdma(devices: list[str]) -> bool:
+    """Whether one of these is there. True where none is wanted: the ranks meet by sockets."""
+    return not devices or (any((INFINIBAND / each).exists() for each in devices) and any(VERBS.glob("uverbs*")))
 
 
 def note(mark: Path, missing: list[int], *, met: bool = False, alone: Iterable[int] = (), asks: str = "") -> None:
@@ -211,8 +223,9 @@ def lead(
     while True:
         present = gather(listener, meeting["ranks"], spec, mark)
         if take_turns(present, meeting.get("turns", []), mark, given):
+            rdma = has_rdma(meeting.get("rdma", [])) and all(peer.rdma for peer in present.values())
             for peer in present.values():
-                peer.send({"go": True})
+                peer.send({"go": True, "rdma": rdma})
             return present
         say(", ".join(f"rank {rank} {peer.gone}" for rank, peer in present.items() if peer.gone) + ": meeting anew")
         for peer in present.values():
@@ -240,12 +253,14 @@ def _admit(
         alone[rank] = caller
         say(f"rank {rank}'s node serves alone until it comes")
         return
+    caller.rdma = bool(message.get("rdma", True))
     present[rank] = caller
     say(f"rank {rank} is here")
 
 
-def call(address: tuple[str, int], rank: int, spec: str, mark: Path, given: Path | None) -> dict[int, Peer]:
+def call(meeting: dict[str, Any], spec: str, mark: Path, given: Path | None) -> dict[int, Peer]:
     """A worker: call rank 0 until it answers and says go."""
+    address = (meeting["address"], meeting["port"])
     said = ""
     while True:
         note(mark, [0])
@@ -259,12 +274,13 @@ def call(address: tuple[str, int], rank: int, spec: str, mark: Path, given: Path
             continue
         connection.settimeout(None)
         head = Peer(connection)
-        head.send({"rank": rank, "spec": spec})
+        head.send({"rank": meeting["rank"], "spec": spec, "rdma": has_rdma(meeting.get("rdma", []))})
         say("rank 0 is there; waiting for its word")
         note(mark, [])
         while not head.gone:
             messages = head.receive()
-            if any(message.get("go") for message in messages):
+            if go := next((message for message in messages if message.get("go")), None):
+                head.rdma = bool(go.get("rdma", True))
                 return {0: head}
             if any(message.get("take") for message in messages) and own_turn(mark, given, {0: head}):
                 head.send({"mine": True})
@@ -276,14 +292,19 @@ def call(address: tuple[str, int], rank: int, spec: str, mark: Path, given: Path
 
 def serve(peers: dict[int, Peer], mark: Path, spec: str, stop_s: float) -> int:
     """Run this rank's commands until they end or a peer is gone; returns the exit code."""
-    if json.loads((HERE / "meeting.json").read_text())["spec"] != spec:
+    meeting = json.loads((HERE / "meeting.json").read_text())
+    if meeting["spec"] != spec:
         say("the plan has changed while this rank waited: leaving, so that it starts anew")
         return 1
     say("all ranks are here: starting")
     note(mark, [], met=True)
     asked: list[bool] = []
     on_stop(lambda *_: asked.append(True))
-    process = subprocess.Popen([str(HERE / "start.sh")], start_new_session=True)
+    env = dict(os.environ)
+    if not (has_rdma(meeting.get("rdma", [])) and all(peer.rdma for peer in peers.values())):
+        say("not every rank has an RDMA device: all send by sockets, and tokens are late; `tandem doctor` helps")
+        env["NCCL_IB_DISABLE"] = "1"
+    process = subprocess.Popen([str(HERE / "start.sh")], start_new_session=True, env=env)
     for peer in peers.values():
         peer.connection.setblocking(False)
     reason = ""
@@ -338,7 +359,7 @@ def main() -> int:
     address, mark = (meeting["address"], meeting["port"]), Path(meeting["mark"])
     given = Path(meeting["given"]) if "given" in meeting else None
     if meeting["rank"] != 0:
-        return serve(call(address, meeting["rank"], spec, mark, given), mark, spec, meeting["stop_s"])
+        return serve(call(meeting, spec, mark, given), mark, spec, meeting["stop_s"])
     with socket.create_server(address) as listener:
         listener.setblocking(False)
         return serve(lead(listener, meeting, spec, mark, given), mark, spec, meeting["stop_s"])

@@ -8,6 +8,7 @@ from functools import partial, singledispatch
 import gevent
 from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
+from pyinfra.api.exceptions import PyinfraError
 from pyinfra.api.host import Host
 
 from operations.paths import ADMIN, ALONE, ALONE_SINCE, CANARY, OFFICE, folder_of
@@ -159,11 +160,19 @@ def _forget_restarts(action: do.ForgetRestarts, _run: Run, _left: list[str]) -> 
 
 
 @carried_out.register
-def _take_up(action: do.TakeUp, _run: Run, left: list[str]) -> Iterator[PyinfraCommand]:
+def _take_up(action: do.TakeUp, run: Run, left: list[str]) -> Iterator[PyinfraCommand]:
     """It does so by itself. One that starts is waited for, and nothing of the node changes by that."""
-    if state.is_executing and not successors.has_taken_up(action.service, host):
+    if not state.is_executing:
+        return
+    try:
+        has = successors.has_taken_up(action.service, host)
+    except (RuntimeError, OSError, PyinfraError) as error:
+        yield fail(str(error))
+        return
+    # It may have waited for minutes.
+    run.looks.forget()
+    if not has:
         left.append(action.unit)
-    yield from ()
 
 
 @carried_out.register

@@ -15,7 +15,7 @@ from operations.plan.services.proxy_service import ANSWER_S
 from operations.plan.services.service import Service
 from operations.runner import rollback
 from operations.runner.patience import beat
-from operations.runner.remote import ask
+from operations.runner.remote import ask, ask_or_none
 from operations.runner.run import Run
 
 #: Seconds for the other LiteLLM to come up, before one is renewed: 7 to 15, on a loaded machine several times that.
@@ -50,7 +50,10 @@ def has_taken_up(service: Service, where: Host) -> bool:
 
 def _is_taken(service: Service, where: Host, patience_s: float) -> bool:
     here = f"unix:{pulse(service.unit)}"
-    return bool(ask(where, drained.main, pulse=here, wanted=config_hash(service), patience_s=patience_s)["taken"])
+    said = ask_or_none(where, drained.main, pulse=here, wanted=config_hash(service), patience_s=patience_s)
+    if said is None:
+        raise RuntimeError(f"{where.name} does not answer any more")
+    return bool(said["taken"])
 
 
 def drain(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 import time
@@ -28,17 +27,22 @@ def lay_out(
     serve: str = "exec sleep 60",
     turns: Sequence[int] = (),
     spec: str = "one",
+    rdma: Sequence[str] = (),
 ) -> Path:
     """What a deploy puts into a rank's container; `serve` is what the rank starts when all have met. `turns`: the
     ranks that share their nodes with other models.
     """
     folder = home / f"rank-{rank}"
     folder.mkdir(exist_ok=True)
-    shutil.copy(MEET, folder)
+    # Devices of a rank are in its own folder.
+    program = MEET.read_text().replace("/sys/class/infiniband", str(folder)).replace("/dev/infiniband", str(folder))
+    (folder / "meet.py").write_text(program)
     meeting: dict[str, object] = {"address": address[0], "port": address[1], "ranks": ranks, "rank": rank}
     meeting |= {"mark": str(folder / "mark.json"), "stop_s": 2, "spec": spec}
     if turns:
         meeting["turns"] = list(turns)
+    if rdma:
+        meeting["rdma"] = list(rdma)
     if rank in turns:
         meeting["given"] = str(folder / "given")
         (folder / "given").touch()
@@ -56,9 +60,15 @@ def start(tmp_path: Path) -> Iterator[Start]:
     port = free_port()
 
     def rank(
-        number: int, *, ranks: int = 2, spec: str = "one", serve: str = "sleep 60", turns: Sequence[int] = ()
+        number: int,
+        *,
+        ranks: int = 2,
+        spec: str = "one",
+        serve: str = "sleep 60",
+        turns: Sequence[int] = (),
+        rdma: Sequence[str] = (),
     ) -> subprocess.Popen[bytes]:
-        folder = lay_out(tmp_path, number, ("127.0.0.1", port), ranks, serve, turns, spec)
+        folder = lay_out(tmp_path, number, ("127.0.0.1", port), ranks, serve, turns, spec, rdma)
         process = subprocess.Popen([sys.executable, str(folder / "meet.py"), spec])
         running.append(process)
         return process
@@ -80,6 +90,21 @@ def test_ranks_meet_in_any_order(start: Start, tmp_path: Path, order: tuple[int,
         start(number, ranks=3)
         time.sleep(0.2)
     assert has_started(tmp_path, 0, 1, 2)
+
+
+@pytest.mark.parametrize("lacking", [None, 0, 1])
+def test_ranks_of_which_one_has_no_rdma_device_all_send_by_sockets(
+    start: Start, tmp_path: Path, lacking: int | None
+) -> None:
+    for number in (0, 1):
+        (tmp_path / f"rank-{number}").mkdir()
+        # One of two is enough; without a verbs' file a container can't use it.
+        for name in ("rocep1s0f0", "uverbs0") if number != lacking else ("rocep1s0f0",):
+            (tmp_path / f"rank-{number}" / name).touch()
+        start(number, serve=f"echo $NCCL_IB_DISABLE >{tmp_path}/said-{number}", rdma=("rocep1s0f0", "roceP2p1s0f0"))
+    said = [tmp_path / f"said-{number}" for number in (0, 1)]
+    assert comes(lambda: all(each.exists() and each.read_text() for each in said))
+    assert [each.read_text().strip() for each in said] == ["" if lacking is None else "1"] * 2
 
 
 def test_nobody_starts_before_all_are_there(start: Start, tmp_path: Path) -> None:

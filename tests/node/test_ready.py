@@ -178,7 +178,7 @@ def test_a_rank_waits_a_minute_for_its_rdma_devices_and_then_starts_without(tmp_
     said = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stderr
     assert said == (
         "waiting (0 s so far): no RDMA device rocep1s0f0\n"
-        "starts with no RDMA device rocep1s0f0: every token will be late; `tandem doctor` says what helps\n"
+        "starts with no RDMA device rocep1s0f0: tokens will be late; `tandem doctor` says what helps\n"
     )
     (tmp_path / "rocep1s0f0").mkdir()
     assert subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stderr == ""

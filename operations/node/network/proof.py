@@ -17,7 +17,7 @@ from operations.node.network import owner_firewall
 from operations.node.network.claimed import question
 from operations.wire.fabric import FabricTold
 
-#: Seconds that connections may take longer than frames, at least.
+#: Connections have these seconds behind the frames, and until the deadline where that is later.
 GRACE_S = 5.0
 #: Seconds in which another netdev than the first one would have answered.
 ANSWERS_S, MORE_S = 1.0, 0.05
@@ -38,7 +38,8 @@ def prove(
 ) -> FabricTold:
     """What does not get through, each in a line. `peers`: name -> [netdev, address] of each way; `own`: netdev ->
     address; `macs`: address -> MAC of its netdev, for ways without a node between; `ports`: to be reached over these,
-    and listened on. A link may need `patience_s` seconds after netplan was applied, on either node; so may its proof.
+    and listened on. A link may need `patience_s` seconds after netplan was applied; another node's proof may begin as
+    much later.
     """
     own, macs = own or {}, macs or {}
     ways: list[Way] = [(peer, device, address) for peer, each in peers.items() for device, address in each]

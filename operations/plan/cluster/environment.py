@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from operations.plan.cluster.nodes import Node
+from operations.plan.cluster.nodes import Node, rdma_between
 from operations.plan.config.knobs import Knobs
 
 #: Where the model store is mounted in the container.
@@ -75,7 +75,7 @@ def _ring_environment(node: Node, ranks: Sequence[Node]) -> dict[str, str]:
         "NCCL_IGNORE_CPU_AFFINITY": "1",
     }
     if node.rdma:
-        env["NCCL_IB_HCA"] = _exactly([node.rdma[place] for place in used])
+        env["NCCL_IB_HCA"] = _exactly(rdma_between(node, ranks))
         env["NCCL_IB_DISABLE"] = "0"
         env["NCCL_IB_MERGE_NICS"] = "0"
         env["NCCL_IB_SUBNET_AWARE_ROUTING"] = "1"

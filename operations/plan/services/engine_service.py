@@ -161,6 +161,8 @@ def _rank_files(model: ServedModel, node: Node, folder: str) -> Iterator[File]:
     recipe, knobs, nodes, leader = model.recipe, model.knobs, model.nodes, model.leader
     meeting = {"address": leader.fabric, "port": knobs.port("meeting"), "ranks": len(nodes), "rank": node.place}
     meeting |= {"mark": model.meeting, "stop_s": ENGINES[recipe.engine].STOP_S, "spec": SPEC}
+    if devices := _rdma(model, node):
+        meeting |= {"rdma": devices}
     if turns := [each.place for each in sorted(nodes, key=lambda each: each.index) if model.shares(each)]:
         meeting |= {"turns": turns} | ({"given": model.turn} if model.shares(node) else {})
     yield File(f"{folder}/meeting.json", json.dumps(meeting) + "\n")

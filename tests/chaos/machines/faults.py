@@ -215,13 +215,13 @@ _OF_RANKS = [
     Fault(
         OTHER_KERNEL,
         _other_kernel,
-        "waits a minute for its RDMA devices, and serves again without",
+        "waits a minute for its RDMA devices; then all ranks send by sockets",
         afterwards=_without_rdma(_own_kernel),
     ),
     Fault(
         "the worker's RDMA devices gone, and its rank ends",
         all_of(*(sh(WORKER, f"rdma link delete {RDMA[rail]}") for rail in RAILS), sh(WORKER, KILL)),
-        "waits a minute for them, and serves again without",
+        "waits a minute for them; then all ranks send by sockets",
         afterwards=_without_rdma(_rdma_back),
     ),
     Fault("the kernel's OOM killer, worker", _out_of_memory(WORKER), BACK),

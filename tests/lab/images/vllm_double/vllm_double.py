@@ -1,12 +1,14 @@
 #!/usr/bin/python3
-"""A double of vLLM: `vllm serve MODEL --host ... --nnodes 2 ...`. Any other flag of vLLM's is taken, and says nothing.
+"""A double of vLLM: `vllm serve MODEL --host ... --nnodes 2 ...`. Flags that it does not know have no effect.
 
-It answers chats and completions, streamed or whole, and counts them as vLLM does. It has no model. The next token is a digit that follows from the files of the weights and the text so far, and each rank
-adds its share of it. So no token comes without all ranks, and one whose weights are others answers wrongly. An answer
-that is taken up in its middle goes on as it would have.
+It answers chats and completions, streamed or whole, and counts them as vLLM does. It has no model. The next token is a
+digit that follows from the files of the weights and the text so far, and each rank adds its share of it. So no token
+comes without all ranks, and one whose weights are others answers wrongly. An answer that is taken up in its middle goes
+on as it would have.
 
-When a rank is lost, the others wait without an end, and rank 0 goes on to answer /health: as with NCCL. Each rank
-listens on all addresses, as vLLM's do for each other: only a firewall shuts that.
+Its ranks are as unkind as NCCL's. Each looks for its network by itself, and those of different networks wait for ever.
+When a rank is lost, the others wait without an end, and rank 0 goes on to answer /health. Each rank listens on all
+addresses, as vLLM's do for each other: only a firewall shuts that.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import socket
 import sys
 import threading
@@ -54,6 +57,13 @@ def share(weights: str, text: str, rank: int, ranks: int) -> int:
     return sum(parts)
 
 
+def network() -> str:
+    """What NCCL would choose here. The double sends by sockets in any case."""
+    has = os.environ.get("NCCL_IB_DISABLE") != "1" and any(Path("/dev/infiniband").glob("uverbs*"))
+    say(f"Using network {'IB' if has else 'Socket'}")
+    return "IB" if has else "Socket"
+
+
 class Ranks:
     """All ranks, as the first one has them."""
 
@@ -62,9 +72,14 @@ class Ranks:
         self.others = []
         if self.count == 1:
             return
+        own = network()
         with socket.create_server((asked.master_addr, asked.master_port)) as listener:
             while len(self.others) < self.count - 1:
-                self.others.append(listener.accept()[0].makefile("rwb"))
+                other = listener.accept()[0].makefile("rwb")
+                if (its := json.loads(other.readline())) != own:
+                    say(f"a rank has the network {its}, and this one {own}: it waits")
+                    threading.Event().wait()
+                self.others.append(other)
         say(f"world_size={self.count} rank=0: all ranks are there")
 
     def step(self, text: str) -> str:
@@ -97,6 +112,8 @@ def follow(asked: argparse.Namespace, weights: str) -> None:
     connection.settimeout(None)
     say(f"world_size={asked.nnodes} rank={asked.node_rank}: joined")
     with connection.makefile("rwb") as first:
+        first.write(json.dumps(network()).encode() + b"\n")
+        first.flush()
         for line in first:
             first.write(b"%d\n" % share(weights, json.loads(line), asked.node_rank, asked.nnodes))
             first.flush()
