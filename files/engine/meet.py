@@ -68,7 +68,7 @@ class Peer:
         self.connection = connection
         #: Why it can't be read any more.
         self.gone = ""
-        #: Whether its rank has RDMA; of rank 0, whether all have.
+        #: Whether its rank has said that it can meet by RDMA.
         self.rdma = True
         self._buffer = b""
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -218,15 +218,15 @@ def _are_lost(peers: dict[int, Peer]) -> bool:
 
 def lead(
     listener: socket.socket, meeting: dict[str, Any], spec: str, mark: Path, given: Path | None
-) -> dict[int, Peer]:
-    """Rank 0: meet until all are there and may load."""
+) -> tuple[dict[int, Peer], bool]:
+    """Rank 0: meet until all are there and may load. Returns the others, and whether all ranks have RDMA."""
     while True:
         present = gather(listener, meeting["ranks"], spec, mark)
         if take_turns(present, meeting.get("turns", []), mark, given):
             rdma = has_rdma(meeting.get("rdma", [])) and all(peer.rdma for peer in present.values())
             for peer in present.values():
                 peer.send({"go": True, "rdma": rdma})
-            return present
+            return present, rdma
         say(", ".join(f"rank {rank} {peer.gone}" for rank, peer in present.items() if peer.gone) + ": meeting anew")
         for peer in present.values():
             peer.connection.close()
@@ -258,8 +258,8 @@ def _admit(
     say(f"rank {rank} is here")
 
 
-def call(meeting: dict[str, Any], spec: str, mark: Path, given: Path | None) -> dict[int, Peer]:
-    """A worker: call rank 0 until it answers and says go."""
+def call(meeting: dict[str, Any], spec: str, mark: Path, given: Path | None) -> tuple[dict[int, Peer], bool]:
+    """A worker: call rank 0 until it answers and says go. Returns rank 0, and whether all ranks have RDMA."""
     address = (meeting["address"], meeting["port"])
     said = ""
     while True:
@@ -280,8 +280,7 @@ def call(meeting: dict[str, Any], spec: str, mark: Path, given: Path | None) -> 
         while not head.gone:
             messages = head.receive()
             if go := next((message for message in messages if message.get("go")), None):
-                head.rdma = bool(go.get("rdma", True))
-                return {0: head}
+                return {0: head}, bool(go["rdma"])
             if any(message.get("take") for message in messages) and own_turn(mark, given, {0: head}):
                 head.send({"mine": True})
             if any(message.get("alone") for message in messages):
@@ -290,10 +289,9 @@ def call(meeting: dict[str, Any], spec: str, mark: Path, given: Path | None) -> 
         time.sleep(CALL_S)
 
 
-def serve(peers: dict[int, Peer], mark: Path, spec: str, stop_s: float) -> int:
-    """Run this rank's commands until they end or a peer is gone; returns the exit code."""
-    meeting = json.loads((HERE / "meeting.json").read_text())
-    if meeting["spec"] != spec:
+def serve(peers: dict[int, Peer], rdma: bool, mark: Path, spec: str, stop_s: float) -> int:
+    """Run this rank's commands until they end or a peer is gone; returns the exit code. `rdma`: all ranks have it."""
+    if json.loads((HERE / "meeting.json").read_text())["spec"] != spec:
         say("the plan has changed while this rank waited: leaving, so that it starts anew")
         return 1
     say("all ranks are here: starting")
@@ -301,7 +299,7 @@ def serve(peers: dict[int, Peer], mark: Path, spec: str, stop_s: float) -> int:
     asked: list[bool] = []
     on_stop(lambda *_: asked.append(True))
     env = dict(os.environ)
-    if not (has_rdma(meeting.get("rdma", [])) and all(peer.rdma for peer in peers.values())):
+    if not rdma:
         say("not every rank has an RDMA device: all send by sockets, and tokens are late; `tandem doctor` helps")
         env["NCCL_IB_DISABLE"] = "1"
     process = subprocess.Popen([str(HERE / "start.sh")], start_new_session=True, env=env)
@@ -359,10 +357,10 @@ def main() -> int:
     address, mark = (meeting["address"], meeting["port"]), Path(meeting["mark"])
     given = Path(meeting["given"]) if "given" in meeting else None
     if meeting["rank"] != 0:
-        return serve(call(meeting, spec, mark, given), mark, spec, meeting["stop_s"])
+        return serve(*call(meeting, spec, mark, given), mark, spec, meeting["stop_s"])
     with socket.create_server(address) as listener:
         listener.setblocking(False)
-        return serve(lead(listener, meeting, spec, mark, given), mark, spec, meeting["stop_s"])
+        return serve(*lead(listener, meeting, spec, mark, given), mark, spec, meeting["stop_s"])
 
 
 if __name__ == "__main__":

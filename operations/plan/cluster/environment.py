@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from operations.plan.cluster.nodes import Node, rdma_between
+from operations.plan.cluster.nodes import Node, rails_between, rdma_between
 from operations.plan.config.knobs import Knobs
 
 #: Where the model store is mounted in the container.
@@ -61,9 +61,7 @@ def _ring_environment(node: Node, ranks: Sequence[Node]) -> dict[str, str]:
     by the peer's subnet ([W] in docs/sources.md). A program that asks for an interface takes its address, and each
     address of a node can be reached from both others (operations/plan/cluster/ring.py).
     """
-    others = {each.name for each in ranks}
-    used = [place for place, end in enumerate(node.ends) if end in others]
-    rails = [node.rails[place] for place in used]
+    rails = [each["device"] for each in rails_between(node, ranks)]
     every = ",".join(rails)
     env = {
         "NCCL_SOCKET_IFNAME": _exactly(rails),

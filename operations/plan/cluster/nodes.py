@@ -93,7 +93,7 @@ def rails_between(node: Node, ranks: Iterable[Node]) -> list[dict[str, str]]:
 
 
 def rdma_between(node: Node, ranks: Iterable[Node]) -> list[str]:
-    """Their RDMA devices: all of the node's where not each rail has one."""
+    """The RDMA devices of these rails. Where a rail has none, all devices of the node: nobody knows which is whose."""
     if len(node.rdma) != len(node.rails):
         return list(node.rdma)
     return [node.rdma[place] for place in _places_between(node, ranks)]

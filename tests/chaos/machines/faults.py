@@ -19,11 +19,6 @@ from tests.lab.settings import LINKS, LabNode
 from tests.support.waiting import until
 
 REBOOT, POWER_CUT = "reboot of the worker", "power cut of the worker"
-NETDEVS_GONE, OTHER_KERNEL = (
-    "both rails' netdevs gone for a minute",
-    "reboot of the worker into another kernel, without RDMA",
-)
-FROZEN = "the worker stands still for 2 minutes, its kernel too"
 RAILS = ("rail0", "rail1")
 _RAILS = tuple(f"{WORKER.name}:{rail}" for rail in RAILS)
 #: The login that does it shall have ended before.
@@ -31,12 +26,12 @@ PANIC = "systemd-run --quiet --collect sh -c 'sleep 20 && echo c >/proc/sysrq-tr
 #: Seconds that programs stand still: systemd has not missed a service's sign of life by then (WatchdogSec=3min). A unit
 #: in a group of its own lets the others go on, and keeps what their group says meanwhile.
 STILL_S = 45
-_FROZEN = "/run/lab-frozen"
+_STOOD = "/run/lab-frozen"
 _GROUPS = f"/sys/fs/cgroup/system.slice /sys/fs/cgroup/user.slice /sys/fs/cgroup/{SLICE}"
 _SET = f"for each in {_GROUPS}; do echo %s >$each/cgroup.freeze; done"
 STAND_STILL = (
     f"systemd-run --quiet --collect --slice=lab.slice sh -c 'sleep 2; {_SET % 1}; sleep {STILL_S}; "
-    f"cat /sys/fs/cgroup/system.slice/cgroup.events >{_FROZEN}; {_SET % 0}'"
+    f"cat /sys/fs/cgroup/system.slice/cgroup.events >{_STOOD}; {_SET % 0}'"
 )
 #: What comes between: Debian's restarts no dockerd that runs.
 UPGRADE_DOCKER = (
@@ -51,7 +46,7 @@ def _stepped(by: str) -> Act:
 
 def _stood_still(_scene: Scene) -> None:
     """Fails where they have not."""
-    told = on(WORKER, f"cat {_FROZEN} && rm {_FROZEN}")
+    told = on(WORKER, f"cat {_STOOD} && rm {_STOOD}")
     assert "frozen 1" in told, told
 
 
@@ -144,14 +139,28 @@ _ANY = [
         held_s=80,
     ),
 ]
+_FROZEN = Fault(
+    "the worker stands still for 2 minutes, its kernel too",
+    on_lab("freeze", WORKER.name),
+    "serves on from the head",
+    undo=on_lab("thaw", WORKER.name),
+    held_s=120,
+)
+_OTHER_KERNEL = Fault(
+    "reboot of the worker into another kernel, without RDMA",
+    _other_kernel,
+    "serves again by itself: replicas need no RDMA",
+    afterwards=_own_kernel,
+)
+_NETDEVS_GONE = Fault(
+    "both rails' netdevs gone for a minute",
+    all_of(*(on_lab("take", rail) for rail in _RAILS)),
+    "each node serves on by itself; the netdevs get their addresses back",
+    undo=_back_with_addresses,
+    held_s=60,
+)
 _OF_REPLICAS = [
-    Fault(
-        FROZEN,
-        on_lab("freeze", WORKER.name),
-        "serves on from the head",
-        undo=on_lab("thaw", WORKER.name),
-        held_s=120,
-    ),
+    _FROZEN,
     Fault(
         f"the worker's programs stand still for {STILL_S} s, its kernel goes on",
         sh(WORKER, STAND_STILL),
@@ -159,19 +168,8 @@ _OF_REPLICAS = [
         undo=_stood_still,
         held_s=STILL_S + 15,
     ),
-    Fault(
-        OTHER_KERNEL,
-        _other_kernel,
-        "serves again by itself: replicas need no RDMA",
-        afterwards=_own_kernel,
-    ),
-    Fault(
-        NETDEVS_GONE,
-        all_of(*(on_lab("take", rail) for rail in _RAILS)),
-        "each node serves on by itself; the netdevs get their addresses back",
-        undo=_back_with_addresses,
-        held_s=60,
-    ),
+    _OTHER_KERNEL,
+    _NETDEVS_GONE,
     Fault(
         "the worker's disk turns read-only",
         _read_only,
@@ -198,24 +196,11 @@ _OF_REPLICAS = [
     Fault("Docker upgraded on the worker, to the one of Debian's next release", _upgraded_docker, BACK),
 ]
 _OF_RANKS = [
-    Fault(
-        FROZEN,
-        on_lab("freeze", WORKER.name),
-        "the ranks meet again when it goes on",
-        undo=on_lab("thaw", WORKER.name),
-        held_s=120,
-    ),
-    Fault(
-        NETDEVS_GONE,
-        all_of(*(on_lab("take", rail) for rail in _RAILS)),
-        "the ranks end, and meet again when the netdevs have their addresses back",
-        undo=_back_with_addresses,
-        held_s=60,
-    ),
-    Fault(
-        OTHER_KERNEL,
-        _other_kernel,
-        "waits a minute for its RDMA devices; then all ranks send by sockets",
+    replace(_FROZEN, expected="the ranks meet again when it goes on"),
+    replace(_NETDEVS_GONE, expected="the ranks end, and meet again when the netdevs have their addresses back"),
+    replace(
+        _OTHER_KERNEL,
+        expected="waits a minute for its RDMA devices; then all ranks send by sockets",
         afterwards=_without_rdma(_own_kernel),
     ),
     Fault(

@@ -37,7 +37,7 @@ def say(text: str) -> None:
 
 
 def load(model: Path) -> str:
-    """What the weights are; ends where there are none."""
+    """The hash of a model's weights. Raises SystemExit where it has none."""
     say(f"Starting to load model {model}...")
     start, content, size = time.monotonic(), hashlib.sha256(), 0
     for each in sorted(model.glob("*.safetensors")):
@@ -52,13 +52,13 @@ def load(model: Path) -> str:
 
 
 def share(weights: str, text: str, rank: int, ranks: int) -> int:
-    """What a rank adds to the next token."""
+    """A rank's part of the sum whose last digit is the next token."""
     parts = (hashlib.sha256(f"{weights} {part} {text}".encode()).digest()[0] for part in range(rank, SHARES, ranks))
     return sum(parts)
 
 
 def network() -> str:
-    """What NCCL would choose here. The double sends by sockets in any case."""
+    """`IB` or `Socket`: NCCL's choice where the container has RDMA devices, and where not. Tokens go by sockets."""
     has = os.environ.get("NCCL_IB_DISABLE") != "1" and any(Path("/dev/infiniband").glob("uverbs*"))
     say(f"Using network {'IB' if has else 'Socket'}")
     return "IB" if has else "Socket"
@@ -122,11 +122,12 @@ def follow(asked: argparse.Namespace, weights: str) -> None:
 
 
 class Metrics:
-    """What vLLM counts, under its names."""
+    """vLLM's counters and gauges."""
 
     def __init__(self, model: str) -> None:
         self.model, self.lock = model, threading.Lock()
-        self.counted: Counter[str] = Counter()
+        names = ("prompt_tokens", "generation_tokens", "request_success")
+        self.counted = Counter({f"{name}_total": 0 for name in names} | {"iteration_tokens_total_count": 0})
         self.running = self.held = 0
 
     def begin(self, prompt: int) -> None:
@@ -143,7 +144,7 @@ class Metrics:
             self.counted["iteration_tokens_total_count"] += 1
 
     def end(self, tokens: int, *, is_whole: bool) -> None:
-        """Of a request."""
+        """A request ends after so many tokens of an answer."""
         with self.lock:
             self.running -= 1
             self.held -= tokens
@@ -154,8 +155,7 @@ class Metrics:
         with self.lock:
             gauges = {"num_requests_running": self.running, "num_requests_waiting": 0}
             gauges["kv_cache_usage_perc"] = min(1.0, self.held / 1000)
-            counters = dict.fromkeys(("prompt_tokens_total", "generation_tokens_total", "request_success_total"), 0)
-            counters |= {"iteration_tokens_total_count": 0, **self.counted}
+            counters = dict(self.counted)
         labels = f'{{engine="0",model_name="{self.model}"}}'
         lines = [f"# TYPE vllm:{name} gauge\nvllm:{name}{labels} {float(value)}" for name, value in gauges.items()]
         for name, value in counters.items():
@@ -197,7 +197,7 @@ class Api(BaseHTTPRequestHandler):
     served: str
 
     def do_GET(self) -> None:
-        """What it is, and what it counts."""
+        """/health, /metrics, /version and /v1/models."""
         if self.path in ("/health", "/ping"):
             self.reply(200, b"", "text/plain")
         elif self.path == "/metrics":
