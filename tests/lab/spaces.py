@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from tests.lab.shell import run
 
 
@@ -10,6 +13,18 @@ def ensure(name: str) -> None:
     if name not in names():
         run("ip", "netns", "add", name)
         run("ip", "-n", name, "link", "set", "lo", "up")
+
+
+@contextmanager
+def made(*wanted: str) -> Iterator[None]:
+    """Make them for as long as it lasts, each with its loopback up."""
+    try:
+        for name in wanted:
+            ensure(name)
+        yield
+    finally:
+        for name in set(wanted) & set(names()):
+            run("ip", "netns", "del", name)
 
 
 def names() -> list[str]:

@@ -14,11 +14,12 @@ import pytest
 from operations.plan.doctor import diagnose
 from operations.plan.doctor.symptom import Seen
 from operations.plan.doctor.ways import between
+from tests.lab import spaces
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces")
 
 RAILS = ("enp1s0f0np0", "enP2p1s0f0np0")
-ONE, OTHER = NODES = ("doctor-wires-1", "doctor-wires-2")
+ONE, OTHER = NODES = (f"wires-{os.getpid()}-1", f"wires-{os.getpid()}-2")
 #: In a namespace /sys/class/net is still this machine's: `carrier` is asked of `ip` instead.
 PROGRAM = """
 import importlib, json, subprocess, sys
@@ -71,11 +72,8 @@ def cable(one: tuple[str, str], other: tuple[str, str]) -> None:
 @pytest.fixture
 def nodes() -> Iterator[None]:
     """Two hosts without a port."""
-    for node in NODES:
-        ip("netns", "add", node)
-    yield
-    for node in NODES:
-        ip("netns", "del", node)
+    with spaces.made(*NODES):
+        yield
 
 
 def straight() -> None:

@@ -17,6 +17,7 @@ import yaml
 from operations.plan.cluster import ring
 from operations.plan.cluster.fabric import fabric_files, rails_of
 from operations.plan.cluster.nodes import Node
+from tests.lab import spaces
 from tests.node.test_doctor_wires import ip, program, said
 from tests.plan.samples import knobs
 from tests.plan.samples import ring as ring_of
@@ -24,7 +25,7 @@ from tests.plan.test_ring import DEVICES, leads_to
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces")
 
-NAMES = tuple(f"ring-wires-{number}" for number in (1, 2, 3))
+NAMES = tuple(f"ring-{os.getpid()}-{number}" for number in (1, 2, 3))
 #: Connects to argv[1], and says from where.
 CONNECT = "import socket, sys; print(socket.create_connection((sys.argv[1], 8001), timeout=2).getsockname()[0])"
 SERVE = """
@@ -39,16 +40,12 @@ while True:
 @pytest.fixture
 def cabled() -> Iterator[None]:
     """Port 0 of each to port 1 of the next one, as NVIDIA has it; all ports are down."""
-    for name in NAMES:
-        ip("netns", "add", name)
-        ip("-n", name, "link", "set", "lo", "up")
-    for index, name in enumerate(NAMES):
-        for near, far in zip(DEVICES[:2], DEVICES[2:], strict=True):
-            ends = ("netns", name, "type", "veth", "peer", "name", far, "netns", NAMES[(index + 1) % 3])
-            ip("link", "add", near, *ends)
-    yield
-    for name in NAMES:
-        ip("netns", "del", name)
+    with spaces.made(*NAMES):
+        for index, name in enumerate(NAMES):
+            for near, far in zip(DEVICES[:2], DEVICES[2:], strict=True):
+                ends = ("netns", name, "type", "veth", "peer", "name", far, "netns", NAMES[(index + 1) % 3])
+                ip("link", "add", near, *ends)
+        yield
 
 
 def addressed() -> list[Node]:

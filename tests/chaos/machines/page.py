@@ -33,9 +33,9 @@ GPU. The deploy is whole: HAProxy, two LiteLLM, guard, canary and firewall on ea
 architecture. Replicas have Debian's llama-server as their engines. Each run writes what it has seen into
 `machines.json` beside this page, and into this page.
 
-**What is a double**: the engine of a cluster, since vLLM is too slow where its processor is emulated.
-[It](../tests/lab/images/vllm_double/vllm_double.py) answers and counts as vLLM does, in as many ranks. It has no model,
-and its ranks meet by sockets. Only the doctor's measure goes over RDMA. Hosts in namespaces have
+**What is a double**: the engine of a cluster, since vLLM is too slow where its processor is emulated. It
+(`tests/lab/images/vllm_double`) answers and counts as vLLM does, in as many ranks. It has no model, and its ranks meet
+by sockets. Only the doctor's measure goes over RDMA. Hosts in namespaces have
 [the real vLLM](faults.md), and [neither lab](first-hour.md#what-of-a-spark-is-still-not-met) has a GPU.
 
 Emulated machines are many times as slow as a real one: no time here is a Spark's. A deploy waits ten times as long
