@@ -12,8 +12,9 @@ since says at the next one that it knows of no such connection.
 
 Ranks of different SPECs do not meet: half of a cluster can be newer than the other only in the middle of a deploy.
 
-Each says whether it has an RDMA device. NCCL looks for itself in each rank, and ranks of which one has none never meet:
-where it is so, all of them start with NCCL_IB_DISABLE=1, and send by sockets.
+Each rank says which of its RDMA devices it can use. NCCL looks for them in each rank by itself, and where two ranks
+find unlike ones it hangs (NVIDIA/nccl #234, #2428). So all ranks take the devices that each of them can use, by their
+places in its list. Where there is none all of them send by sockets.
 
 Whether they have met, and which ranks are missing, is in a file on the node (`mark` of meeting.json): the canary gives
 a load its time from then on, and not from the start of a container that waits for another node.
@@ -42,11 +43,11 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 HERE = Path(__file__).parent
-#: Where the kernel names RDMA devices, and where a container has them.
-INFINIBAND, VERBS = Path("/sys/class/infiniband"), Path("/dev/infiniband")
+#: Where the kernel names RDMA devices and what programs open of them, and where a container has that.
+INFINIBAND, VERBS, DEV = Path("/sys/class/infiniband"), Path("/sys/class/infiniband_verbs"), Path("/dev/infiniband")
 #: Between two looks whether this rank's process has ended.
 LOOK_S = 0.5
 #: Between two calls of a worker to a head that is not there yet, and for one: the kernel would repeat a call to a node
@@ -68,8 +69,8 @@ class Peer:
         self.connection = connection
         #: Why it can't be read any more.
         self.gone = ""
-        #: Whether its rank has said that it can meet by RDMA.
-        self.rdma = True
+        #: Which of its RDMA devices its rank can use.
+        self.rdma: list[bool] = []
         self._buffer = b""
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1)
@@ -77,14 +78,14 @@ class Peer:
         # Of questions as of messages that get no answer.
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE_S * 1000)
 
-    def send(self, message: dict[str, object]) -> None:
+    def send(self, message: dict[str, Any]) -> None:
         """Send one message; a peer that can't take it is found by its silence."""
         try:
             self.connection.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
             pass
 
-    def receive(self) -> list[dict[str, object]]:
+    def receive(self) -> list[dict[str, Any]]:
         """Complete messages that have arrived; `gone` says when there will be none any more."""
         try:
             data = self.connection.recv(65536)
@@ -109,9 +110,59 @@ def say(text: str) -> None:
     print(f"tandem: {text}", file=sys.stderr, flush=True)
 
 
-def has_rdma(devices: list[str]) -> bool:
-    """Whether one of these is there. True where none is wanted: the ranks meet by sockets."""
-    return not devices or (any((INFINIBAND / each).exists() for each in devices) and any(VERBS.glob("uverbs*")))
+class Network(NamedTuple):
+    """What all ranks agree on."""
+
+    #: By its place in a rank's list: whether a device is used.
+    rdma: list[bool]
+    #: The ranks that can't use all of theirs.
+    lacking: list[int]
+
+
+def usable(devices: list[str]) -> list[bool]:
+    """Which of these RDMA devices NCCL would take: one of its ports is up, and this container may open it."""
+    return [_is_up(each) and _can_be_opened(each) for each in devices]
+
+
+def _is_up(device: str) -> bool:
+    return any(_text(state).startswith("4: ACTIVE") for state in (INFINIBAND / device).glob("ports/*/state"))
+
+
+def _can_be_opened(device: str) -> bool:
+    # A container has what was there when it was made, and its /sys is the node's of this moment.
+    opened = [name.parent.name for name in VERBS.glob("uverbs*/ibdev") if _text(name) == device]
+    return any((DEV / each).exists() for each in opened)
+
+
+def _text(path: Path) -> str:
+    """Empty where it has gone meanwhile."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def agreed(told: dict[int, list[bool]], each_is_needed: bool) -> Network:
+    """What is used where each rank has told which of its devices it can use."""
+    lacking = [rank for rank, can_use in told.items() if not all(can_use)]
+    if len({len(each) for each in told.values()}) != 1 or (lacking and each_is_needed):
+        return Network([], lacking)
+    return Network([all(column) for column in zip(*told.values(), strict=True)], lacking)
+
+
+def variables(meeting: dict[str, Any], network: Network) -> dict[str, str]:
+    """What this rank's NCCL is told beside its plan, which names all devices."""
+    devices = meeting["rdma"]
+    taken = [device for device, is_used in zip(devices, network.rdma, strict=False) if is_used]
+    if taken == devices:
+        return {}
+    who = ", ".join(f"rank {rank}" for rank in network.lacking) or "another rank's plan"
+    if taken:
+        say(f"{who} lacks RDMA devices: all use {', '.join(taken)} alone; `tandem doctor` helps")
+        return {"NCCL_IB_HCA": "=" + ",".join(taken)}
+    say(f"{who} lacks RDMA devices: all send by sockets, and tokens are late; `tandem doctor` helps")
+    # A plugin of the image's reads another variable than NCCL_IB_DISABLE; by NCCL_NET it isn't chosen.
+    return {"NCCL_IB_DISABLE": "1", "NCCL_NET": "Socket", "NCCL_SOCKET_IFNAME": meeting["socket_interfaces"]}
 
 
 def note(mark: Path, missing: list[int], *, met: bool = False, alone: Iterable[int] = (), asks: str = "") -> None:
@@ -218,15 +269,16 @@ def _are_lost(peers: dict[int, Peer]) -> bool:
 
 def lead(
     listener: socket.socket, meeting: dict[str, Any], spec: str, mark: Path, given: Path | None
-) -> tuple[dict[int, Peer], bool]:
-    """Rank 0: meet until all are there and may load. Returns the others, and whether all ranks have RDMA."""
+) -> tuple[dict[int, Peer], Network]:
+    """Rank 0: meet until all are there and may load. Returns the others, and what all agree on."""
     while True:
         present = gather(listener, meeting["ranks"], spec, mark)
         if take_turns(present, meeting.get("turns", []), mark, given):
-            rdma = has_rdma(meeting.get("rdma", [])) and all(peer.rdma for peer in present.values())
+            told = {0: usable(meeting["rdma"])} | {rank: present[rank].rdma for rank in sorted(present)}
+            network = agreed(told, meeting["each_is_needed"])
             for peer in present.values():
-                peer.send({"go": True, "rdma": rdma})
-            return present, rdma
+                peer.send({"go": True, **network._asdict()})
+            return present, network
         say(", ".join(f"rank {rank} {peer.gone}" for rank, peer in present.items() if peer.gone) + ": meeting anew")
         for peer in present.values():
             peer.connection.close()
@@ -253,13 +305,14 @@ def _admit(
         alone[rank] = caller
         say(f"rank {rank}'s node serves alone until it comes")
         return
-    caller.rdma = bool(message.get("rdma", True))
+    told = message.get("rdma")
+    caller.rdma = [each is True for each in told] if isinstance(told, list) else []
     present[rank] = caller
     say(f"rank {rank} is here")
 
 
-def call(meeting: dict[str, Any], spec: str, mark: Path, given: Path | None) -> tuple[dict[int, Peer], bool]:
-    """A worker: call rank 0 until it answers and says go. Returns rank 0, and whether all ranks have RDMA."""
+def call(meeting: dict[str, Any], spec: str, mark: Path, given: Path | None) -> tuple[dict[int, Peer], Network]:
+    """A worker: call rank 0 until it answers and says go. Returns rank 0, and what all agree on."""
     address = (meeting["address"], meeting["port"])
     said = ""
     while True:
@@ -274,13 +327,20 @@ def call(meeting: dict[str, Any], spec: str, mark: Path, given: Path | None) -> 
             continue
         connection.settimeout(None)
         head = Peer(connection)
-        head.send({"rank": meeting["rank"], "spec": spec, "rdma": has_rdma(meeting.get("rdma", []))})
+        head.send({"rank": meeting["rank"], "spec": spec, "rdma": usable(meeting["rdma"])})
         say("rank 0 is there; waiting for its word")
         note(mark, [])
         while not head.gone:
             messages = head.receive()
             if go := next((message for message in messages if message.get("go")), None):
-                return {0: head}, bool(go["rdma"])
+                network = Network(go["rdma"], go["lacking"])
+                # Hours may lie between the call and this word.
+                now = usable(meeting["rdma"])
+                if all(can_use for can_use, is_used in zip(now, network.rdma, strict=False) if is_used):
+                    return {0: head}, network
+                say("an RDMA device is gone since this rank has called: calling anew")
+                connection.close()
+                break
             if any(message.get("take") for message in messages) and own_turn(mark, given, {0: head}):
                 head.send({"mine": True})
             if any(message.get("alone") for message in messages):
@@ -289,19 +349,16 @@ def call(meeting: dict[str, Any], spec: str, mark: Path, given: Path | None) -> 
         time.sleep(CALL_S)
 
 
-def serve(peers: dict[int, Peer], rdma: bool, mark: Path, spec: str, stop_s: float) -> int:
-    """Run this rank's commands until they end or a peer is gone; returns the exit code. `rdma`: all ranks have it."""
+def serve(peers: dict[int, Peer], network: Network, meeting: dict[str, Any], spec: str) -> int:
+    """Run this rank's commands until they end or a peer is gone; returns the exit code."""
     if json.loads((HERE / "meeting.json").read_text())["spec"] != spec:
         say("the plan has changed while this rank waited: leaving, so that it starts anew")
         return 1
     say("all ranks are here: starting")
-    note(mark, [], met=True)
+    note(Path(meeting["mark"]), [], met=True)
     asked: list[bool] = []
     on_stop(lambda *_: asked.append(True))
-    env = dict(os.environ)
-    if not rdma:
-        say("not every rank has an RDMA device: all send by sockets, and tokens are late; `tandem doctor` helps")
-        env["NCCL_IB_DISABLE"] = "1"
+    env = os.environ | variables(meeting, network)
     process = subprocess.Popen([str(HERE / "start.sh")], start_new_session=True, env=env)
     for peer in peers.values():
         peer.connection.setblocking(False)
@@ -318,7 +375,7 @@ def serve(peers: dict[int, Peer], rdma: bool, mark: Path, spec: str, stop_s: flo
             if peer.gone:
                 reason = reason or f"rank {rank} {peer.gone}"
     say(f"{reason}: leaving, so that all ranks meet again")
-    end(process, patience_s=max(stop_s - KEPT_S, 0) if asked else 0)
+    end(process, patience_s=max(meeting["stop_s"] - KEPT_S, 0) if asked else 0)
     return 0 if asked else 1
 
 
@@ -357,10 +414,10 @@ def main() -> int:
     address, mark = (meeting["address"], meeting["port"]), Path(meeting["mark"])
     given = Path(meeting["given"]) if "given" in meeting else None
     if meeting["rank"] != 0:
-        return serve(*call(meeting, spec, mark, given), mark, spec, meeting["stop_s"])
+        return serve(*call(meeting, spec, mark, given), meeting, spec)
     with socket.create_server(address) as listener:
         listener.setblocking(False)
-        return serve(*lead(listener, meeting, spec, mark, given), mark, spec, meeting["stop_s"])
+        return serve(*lead(listener, meeting, spec, mark, given), meeting, spec)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 from tests.lab import builder, cgroup, desk, network, node, watch
-from tests.lab.settings import HOME, LINKS, SSH_KEY, LabNode, known_nodes
+from tests.lab.settings import CONSOLES, HOME, LINKS, SSH_KEY, LabNode, known_nodes
 from tests.lab.shell import LabError, run, say, step
 
 
@@ -24,7 +25,10 @@ def up(count: int) -> None:
     shared = node.HOSTS.prepare(wanted, count)
     nodes = [LabNode(index) for index in range(count)]
     _remove_others(nodes, wanted, shared)
+    new = [each for each in nodes if each not in known_nodes()]
     desk.remember(wanted)
+    for each in new:
+        each.console.unlink(missing_ok=True)
     for each in nodes:
         node.make(each, wanted, shared)
     network.wire_up(nodes)
@@ -36,17 +40,22 @@ def up(count: int) -> None:
     with step(f"booting {count} nodes ({wanted})"):
         for each in nodes:
             node.power_on(each)
-        wait_for(nodes)
+        wait_for(nodes, new)
 
 
-def wait_for(nodes: list[LabNode]) -> None:
-    """Until all are up; when one does not come up, none is left running."""
+def wait_for(nodes: list[LabNode], new: list[LabNode]) -> None:
+    """Until all are up; when one does not come up, none is left running, and none that is `new`."""
     try:
         for each in nodes:
             node.wait_until_up(each)
     except LabError:
         for each in nodes:
             node.power_off(each)
+        # What a node has that was there before may have taken long to make.
+        for each in new:
+            node.remove(each)
+        if new == nodes:
+            _tear_down(nodes)
         raise
 
 
@@ -73,10 +82,16 @@ def down() -> None:
     for each in nodes:
         node.remove(each)
     builder.clean_up()
+    _tear_down(nodes)
+    shutil.rmtree(CONSOLES, ignore_errors=True)
+    say("down: no process, mount, namespace or bridge is left; the cache stays in " + str(HOME / "cache"))
+
+
+def _tear_down(nodes: list[LabNode]) -> None:
+    """What nodes have in common, once they are gone."""
     watch.end()
     network.tear_down(nodes)
     desk.KEPT.unlink(missing_ok=True)
-    say("down: no process, mount, namespace or bridge is left; the cache stays in " + str(HOME / "cache"))
 
 
 def status() -> None:

@@ -109,6 +109,7 @@ def power_on(node: LabNode) -> None:
         return
     # Linux 6.18 kills whatever systemd 257 starts in groups of which some were there at a power cut and some are new.
     cgroup.remove(node)
+    node.console.parent.mkdir(exist_ok=True)
     log = node.console.open("a")
     subprocess.Popen(
         [sys.executable, "-m", "tests.lab.node", str(node.index)],

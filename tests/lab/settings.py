@@ -32,6 +32,7 @@ _PLACE = PLACES[MACHINES]
 HOME = Path(os.environ.get("TANDEM_LAB_DIR", _PLACE.home))
 CACHE = HOME / "cache"
 NODES = HOME / "nodes"
+CONSOLES = HOME / "consoles"
 #: What the head sees, read-only, under ARTEFACTS_ON_HEAD: image archives and the tiny model.
 ARTEFACTS = HOME / "artefacts"
 ARTEFACTS_ON_HEAD = "/srv/tandem-lab"
@@ -110,8 +111,8 @@ class LabNode:
 
     @property
     def console(self) -> Path:
-        """What its system has said since it was made."""
-        return self.home / "console.log"
+        """What its system has said since it was made. It outlives a node that did not come up."""
+        return CONSOLES / f"{self.name}.log"
 
     def host_side(self, link: str) -> str:
         """Name of a link's other end, outside the node (at most 15 characters)."""

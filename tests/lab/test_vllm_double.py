@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
 import requests
 
 from tests.lab import images
+from tests.support import rdma_double
 from tests.support.ports import free_port
 from tests.support.waiting import until_it_listens
 
 PROGRAM = images.VLLM_DOUBLE.context / "vllm_double.py"
 #: The clients of the fault matrix ask for so many.
 TOKENS = 48
+DEVICES = ["rocep1s0f0", "roceP2p1s0f0"]
 
 
 @pytest.fixture
@@ -30,17 +35,27 @@ def model(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def running(model: Path, ranks: int = 1) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """URL of the first rank, and all of them, the last one first."""
+def running(
+    model: Path, ranks: int = 1, within_s: float = 20, env: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """URL of the first rank, and all of them, the last one first. `env`: what NCCL is told."""
     port, meeting = free_port(), free_port()
-    argv = [sys.executable, str(PROGRAM), "serve", str(model), "--served-model-name", "tiny", "--host", "127.0.0.1"]
+    program = model / "vllm_double.py"
+    text = rdma_double.reading(model, PROGRAM.read_text())
+    program.write_text(text.replace("/tandem/meeting.json", str(model / "meeting.json")))
+    (model / "meeting.json").write_text(json.dumps({"rdma": DEVICES}))
+    argv = [sys.executable, str(program), "serve", str(model), "--served-model-name", "tiny", "--host", "127.0.0.1"]
     argv += ["--port", str(port), "--dtype", "float32", "--nnodes", str(ranks), "--master-port", str(meeting)]
     started = [
-        subprocess.Popen([*argv, "--node-rank", str(rank), *(["--headless"] if rank else [])])
+        subprocess.Popen(
+            [*argv, "--node-rank", str(rank), *(["--headless"] if rank else [])],
+            # The others find what this one is told, and no more.
+            env=os.environ | ({} if rank else dict(env or {})),
+        )
         for rank in reversed(range(ranks))
     ]
     try:
-        until_it_listens(port)
+        until_it_listens(port, within_s)
         yield f"http://127.0.0.1:{port}", started
     finally:
         for each in started:
@@ -89,3 +104,32 @@ def test_without_a_rank_no_token_comes_and_its_health_is_good(model: Path) -> No
         with pytest.raises(requests.ReadTimeout):
             requests.post(f"{url}/v1/completions", json=body, timeout=2)
         assert requests.get(f"{url}/health", timeout=5).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("told", "do_meet"),
+    [
+        ({}, True),
+        ({"NCCL_IB_HCA": "=rocep1s0f0,roceP2p1s0f0"}, True),
+        ({"NCCL_IB_HCA": "=rocep1s0f0"}, False),
+        ({"NCCL_IB_DISABLE": "1"}, False),
+        ({"NCCL_NET": "Socket"}, False),
+    ],
+)
+def test_ranks_that_find_unlike_rdma_devices_never_meet(model: Path, told: dict[str, str], do_meet: bool) -> None:
+    for number, device in enumerate(DEVICES):
+        rdma_double.add(model, device, number)
+    if do_meet:
+        with running(model, ranks=2, env=told) as (url, _):
+            assert ask(url, "Hello", max_tokens=1).isdigit()
+    else:
+        with pytest.raises(AssertionError), running(model, ranks=2, within_s=3, env=told):
+            pass
+
+
+@pytest.mark.parametrize("lacks", [{"state": "1: DOWN"}, {"can_be_opened": False}])
+def test_a_device_that_is_down_or_can_t_be_opened_is_not_found(model: Path, lacks: dict[str, Any]) -> None:
+    rdma_double.add(model, DEVICES[0], 0)
+    rdma_double.add(model, DEVICES[1], 1, **lacks)
+    with running(model, ranks=2, env={"NCCL_IB_HCA": f"={DEVICES[0]}"}) as (url, _):
+        assert ask(url, "Hello", max_tokens=1).isdigit()

@@ -38,6 +38,7 @@ from operations.node.network import links
 from operations.node.unit import services
 from operations.plan.cluster import nccl
 from operations.runner import remote
+from tests.node.shipped import FILES
 from tests.support.ports import free_port
 from tests.support.serving import Quiet, serving
 
@@ -551,6 +552,7 @@ NETWORKS: list[tuple[str, list[str], dict[str, list[str]]]] = [
     ("NCCL_IB_HCA==rocep1s0f0", ["IB", "IB"], {"tandem-engine": ["IB"]}),
     ("NCCL_IB_HCA==rocep1s0f0", ["IBext_v10", "Socket"], {"tandem-engine": ["IBext_v10", "Socket"]}),
     ("NCCL_IB_HCA==rocep1s0f0", [], {"tandem-engine": []}),
+    ("NCCL_IB_HCA==rocep1s0f0", ["IB", networks.PART], {"tandem-engine": ["IB", "part"]}),
     ("NCCL_IB_DISABLE=1", ["Socket"], {}),
 ]
 
@@ -560,10 +562,15 @@ def test_the_networks_that_nccl_has_named_are_those_of_this_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, env: str, said: list[str], told: dict[str, list[str]]
 ) -> None:
     (tmp_path / "engine.env").write_text(f"A=1\n{env}\n")
-    lines = [f"spark-1:9:9 [0] NCCL INFO Using network {name}" for name in said]
+    lines = [f"spark-1:9:9 [0] NCCL INFO Using network {name}" for name in said if name != networks.PART]
+    if networks.PART in said:
+        shutil.copy(FILES / "engine/meet.py", tmp_path)
+        narrow = "print(meet.variables({'rdma': ['a', 'b']}, meet.Network([False, True], [1])))"
+        python = [sys.executable, "-c", f"import meet; {narrow}"]
+        lines.append(subprocess.run(python, cwd=tmp_path, capture_output=True, text=True, check=True).stderr.strip())
     (tmp_path / "log").write_text("".join(f"{line}\n" for line in [*lines, "it is serving"]))
     (tmp_path / "journalctl").write_text(
-        f'#!/bin/sh\n[ "$1" = _SYSTEMD_INVOCATION_ID=abc ] && exec grep "${{2#--grep=}}" {tmp_path}/log\n'
+        f'#!/bin/sh\n[ "$1" = _SYSTEMD_INVOCATION_ID=abc ] && exec grep -E "${{2#--grep=}}" {tmp_path}/log\n'
     )
     (tmp_path / "journalctl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")

@@ -22,6 +22,7 @@ from tests.node import models
 from tests.node.shipped import FILES, load
 from tests.node.spaces import Space
 from tests.plan.samples import engine_of, knobs, make_plan, nodes, plan
+from tests.support import rdma_double
 
 proof = load("engine/proof.py")
 
@@ -172,15 +173,19 @@ def test_a_rank_waits_a_minute_for_its_rdma_devices_and_then_starts_without(tmp_
     assert f"\nwait_for_rdma {' '.join(planned.node.rdma)}\n" in ready and len(planned.node.rdma) == 2
     functions = re.search(r"^rdma_lacks.*?^wait_for_rdma.*?^}$", ready, re.MULTILINE | re.DOTALL)
     assert functions and f'"$waited" -ge {RDMA_S} ]' in functions.group()
-    own = functions.group().replace("/sys/class/infiniband", str(tmp_path)).replace(f"-ge {RDMA_S}", "-ge 1")
+    own = rdma_double.reading(tmp_path, functions.group()).replace(f"-ge {RDMA_S}", "-ge 1")
     script = f"{render('waiting.sh.j2')}\n{own}\nset -eu\nwait_for_rdma rocep1s0f0 roceP2p1s0f0"
-    (tmp_path / "roceP2p1s0f0").mkdir()
-    said = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stderr
-    assert said == (
-        "waiting (0 s so far): no RDMA device rocep1s0f0\n"
-        "starts with no RDMA device rocep1s0f0: tokens will be late; `tandem doctor` says what helps\n"
-    )
-    (tmp_path / "rocep1s0f0").mkdir()
+    rdma_double.add(tmp_path, "roceP2p1s0f0", 1)
+    lacks = "an RDMA device is not there, or not up: rocep1s0f0"
+    for there in ({}, {"can_be_opened": False}, {"state": "1: DOWN"}):
+        if there:
+            rdma_double.add(tmp_path, "rocep1s0f0", 0, **there)
+        said = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stderr
+        assert said == (
+            f"waiting (0 s so far): {lacks}\n"
+            f"starts all the same, and tokens will be late; {lacks}; `tandem doctor` says what helps\n"
+        )
+    rdma_double.add(tmp_path, "rocep1s0f0", 0)
     assert subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stderr == ""
 
 

@@ -481,6 +481,12 @@ CASES: list[tuple[str, Change, str, str]] = [
         BAD,
         "NCCL in tandem-engine was told of RDMA devices and uses sockets",
     ),
+    (
+        "nccl-part-of-rdma",
+        at("networks/tandem-engine", ["IB", "part"]),
+        BAD,
+        "NCCL in tandem-engine uses a part of its RDMA devices",
+    ),
     ("a look that failed", at("heat", {"failed": "OSError: no"}), UNASKED, "heat: OSError: no"),
 ]
 

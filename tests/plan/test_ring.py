@@ -211,7 +211,10 @@ def test_ranks_meet_at_the_head_s_first_rail_and_say_their_own() -> None:
     of = ring_plan(**RING)
     for index, node in enumerate(of.nodes):
         files = {file.path.rsplit("/", 1)[1]: file.content for file in engine_of(node).files}
-        assert json.loads(files["meeting.json"])["address"] == "192.168.177.11"
+        meeting = json.loads(files["meeting.json"])
+        assert meeting["address"] == "192.168.177.11" and meeting["rdma"] == list(node.node.rdma)
+        # Each of its devices leads to one rank alone, and sockets go over all.
+        assert meeting["each_is_needed"] and meeting["socket_interfaces"] == "=" + ",".join(node.node.rails)
         assert f"VLLM_HOST_IP={node.node.fabric}\n" in files["engine.env"]
         assert node.node.fabric == ("192.168.177.11", "192.168.177.76", "192.168.177.141")[index]
 

@@ -11,13 +11,16 @@ from operations.paths import folder_of
 
 #: What NCCL says of each communicator (operations/plan/cluster/nccl.py has it told to), before the network's name.
 SAYS = "NCCL INFO Using network "
+#: What meet.py says where the ranks do without some devices, and how that is called here.
+PART_SAYS, PART = "RDMA devices: all use ", "part"
 #: What an engine's environment has where it was told of RDMA devices.
 TOLD = "\nNCCL_IB_HCA="
 
 
 def main() -> dict[str, list[str]]:
     """Engine's unit -> names of the networks that its start has named (`IB`, `Socket`), of those that run here and were
-    told of RDMA devices. None where the journal does not go back so far. With Ray the head's log has every rank's.
+    told of RDMA devices; `part` beside them where it does without some of these. None where the journal does not go
+    back so far. With Ray the head's log has every rank's.
     """
     found: dict[str, list[str]] = {}
     states = services.unit_states(services.engines())
@@ -25,6 +28,8 @@ def main() -> dict[str, list[str]]:
         environment = read(Path(folder_of(unit)) / "engine.env")
         if state.get("ActiveState") == "active" and TOLD in f"\n{environment}":
             this_start = f"_SYSTEMD_INVOCATION_ID={state.get('InvocationID', '')}"
-            said = output("journalctl", this_start, f"--grep={SAYS}", "--output=cat", "--no-pager", "--quiet")
-            found[unit] = sorted(set(re.findall(rf"{SAYS}(\S+)", said)))
+            said = output(
+                "journalctl", this_start, f"--grep={SAYS}|{PART_SAYS}", "--output=cat", "--no-pager", "--quiet"
+            )
+            found[unit] = sorted({*re.findall(rf"{SAYS}(\S+)", said), *([PART] if PART_SAYS in said else [])})
     return found

@@ -37,7 +37,7 @@ def rank_environment(node: Node, ranks: Sequence[Node]) -> dict[str, str]:
     env = {
         # NCCL's bootstrap, gloo's rendezvous and tensorpipe each look for an interface by themselves. Without RDMA NCCL
         # sends its data by sockets, over each interface that is named.
-        "NCCL_SOCKET_IFNAME": _exactly([first] if node.rdma else node.rails),
+        "NCCL_SOCKET_IFNAME": _exactly([first]) if node.rdma else socket_interfaces(node, ranks),
         "GLOO_SOCKET_IFNAME": first,
         "TP_SOCKET_IFNAME": first,
         # UCX and Open MPI probe every interface and settle on one that the peer may not reach.
@@ -54,6 +54,11 @@ def rank_environment(node: Node, ranks: Sequence[Node]) -> dict[str, str]:
     return env
 
 
+def socket_interfaces(node: Node, ranks: Sequence[Node]) -> str:
+    """NCCL_SOCKET_IFNAME of a rank whose data goes by sockets: every rail that leads to another of the `ranks`."""
+    return _exactly([each["device"] for each in rails_between(node, ranks)])
+
+
 def _ring_environment(node: Node, ranks: Sequence[Node]) -> dict[str, str]:
     """The same in a ring: over the cables to the other ranks, and no other.
 
@@ -64,7 +69,7 @@ def _ring_environment(node: Node, ranks: Sequence[Node]) -> dict[str, str]:
     rails = [each["device"] for each in rails_between(node, ranks)]
     every = ",".join(rails)
     env = {
-        "NCCL_SOCKET_IFNAME": _exactly(rails),
+        "NCCL_SOCKET_IFNAME": socket_interfaces(node, ranks),
         "GLOO_SOCKET_IFNAME": rails[0],
         "TP_SOCKET_IFNAME": rails[0],
         "UCX_NET_DEVICES": every,

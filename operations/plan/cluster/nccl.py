@@ -5,8 +5,9 @@ hours; with the system's build of the image they do not. files/engine/nccl.py pu
 place of the wheel's, before anything loads it. VLLM_NCCL_SO_PATH alone would leave torch's own collectives with the
 wheel's: vLLM's communicator is all that reads it.
 
-Where the RDMA devices that it is told of are not there NCCL takes sockets, which is no error (vLLM #42075): the engine
-serves, at a fraction of its speed. So NCCL is made to say its network, and a start is judged by that, rank by rank.
+Where the RDMA devices that it is told of are not there NCCL takes sockets, which is no error (vLLM #42075): where no
+rank has them the engine serves, at a fraction of its speed. So NCCL is made to say its network, and a start is judged
+by that, rank by rank.
 """
 
 from __future__ import annotations

@@ -42,12 +42,21 @@ FRAMES = Kind(
     "ranks hang as soon as they send much, or copies crawl",
     "tandem apply sets MTU {mtu} on both ends; a switch between must carry it as well",
 )
+_EACH_HAS_RDMA = (
+    "`rdma link` on each of its nodes has to name one for each rail, state ACTIVE, or reboot; then: sudo systemctl "
+    "restart {unit} there"
+)
 SOCKETS = Kind(
     "nccl-sockets",
     "NCCL in {unit} was told of RDMA devices and uses sockets",
-    "every token waits for TCP: the devices were not there when it started",
-    "`rdma link` on each of its nodes has to name one for each rail, or reboot; then: sudo systemctl restart {unit} "
-    "there",
+    "every token waits for TCP: not every rank had its devices when it started",
+    _EACH_HAS_RDMA,
+)
+PART_OF_RDMA = Kind(
+    "nccl-part-of-rdma",
+    "NCCL in {unit} uses a part of its RDMA devices",
+    "half of the bandwidth is missing: not every rank had all of them when it started",
+    _EACH_HAS_RDMA,
 )
 NO_ADDRESS = Kind(
     "rail-no-address",
@@ -144,6 +153,8 @@ def _networks(seen: Seen) -> Iterator[Symptom]:
         for unit, names in networks.items():
             if "Socket" in names:
                 yield found(SOCKETS, BAD, node, unit=unit)
+            elif "part" in names:
+                yield found(PART_OF_RDMA, BAD, node, unit=unit)
 
 
 def _port(node: str, rail: str, links: Links, port: Port, seen: Seen) -> Iterator[Symptom]:

@@ -161,8 +161,10 @@ def _rank_files(model: ServedModel, node: Node, folder: str) -> Iterator[File]:
     recipe, knobs, nodes, leader = model.recipe, model.knobs, model.nodes, model.leader
     meeting = {"address": leader.fabric, "port": knobs.port("meeting"), "ranks": len(nodes), "rank": node.place}
     meeting |= {"mark": model.meeting, "stop_s": ENGINES[recipe.engine].STOP_S, "spec": SPEC}
-    if devices := _rdma(model, node):
-        meeting |= {"rdma": devices}
+    # In a ring of three each rank has its own device for each of the others.
+    is_ring = bool(node.ends) and len(nodes) > 2
+    meeting |= {"rdma": _rdma(model, node), "each_is_needed": is_ring}
+    meeting |= {"socket_interfaces": environment.socket_interfaces(node, nodes)}
     if turns := [each.place for each in sorted(nodes, key=lambda each: each.index) if model.shares(each)]:
         meeting |= {"turns": turns} | ({"given": model.turn} if model.shares(node) else {})
     yield File(f"{folder}/meeting.json", json.dumps(meeting) + "\n")

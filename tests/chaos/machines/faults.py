@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from operations.paths import SLICE
@@ -110,23 +111,33 @@ def _upgraded_docker(_scene: Scene) -> None:
     assert after != before, f"Docker is {after.strip()}, as before: `python -m tests.lab down` first"
 
 
-def _without_rdma(then: Act) -> Act:
-    """An act that fails where the worker's rank has not said that it starts without an RDMA device."""
+def _found(network: str, then: Act) -> Act:
+    """An act that fails where the worker's start has not gone on without a device, or where a rank's NCCL has found
+    something else than `network`.
+    """
     started = "_SYSTEMD_INVOCATION_ID=$(systemctl show --property=InvocationID --value tandem-engine)"
 
     def act(scene: Scene) -> None:
         try:
-            on(WORKER, f"journalctl --quiet {started} | grep 'starts with no RDMA device'")
+            on(WORKER, f"journalctl {started} --output=cat | grep 'starts all the same'")
+            for node in (HEAD, WORKER):
+                on(node, f"journalctl {started} --output=cat | grep -- '{network}'")
         finally:
             then(scene)
 
     return act
 
 
-def _rdma_back(_scene: Scene) -> None:
-    on(WORKER, f"systemctl restart {' '.join(f'lab-{RDMA[rail]}' for rail in RAILS)}")
+def _rdma_gone(rails: Sequence[str]) -> Act:
+    """The worker's devices of these rails, and its rank."""
+    return all_of(*(sh(WORKER, f"rdma link delete {RDMA[rail]}") for rail in rails), sh(WORKER, KILL))
 
 
+def _rdma_back(rails: Sequence[str]) -> Act:
+    return sh(WORKER, f"systemctl restart {' '.join(f'lab-{RDMA[rail]}' for rail in rails)}")
+
+
+_BY_SOCKETS = "Using network Socket"
 _ANY = [
     Fault(REBOOT, on_lab("reboot", WORKER.name), BACK),
     Fault(POWER_CUT, power(WORKER), BACK),
@@ -201,13 +212,19 @@ _OF_RANKS = [
     replace(
         _OTHER_KERNEL,
         expected="waits a minute for its RDMA devices; then all ranks send by sockets",
-        afterwards=_without_rdma(_own_kernel),
+        afterwards=_found(_BY_SOCKETS, _own_kernel),
     ),
     Fault(
         "the worker's RDMA devices gone, and its rank ends",
-        all_of(*(sh(WORKER, f"rdma link delete {RDMA[rail]}") for rail in RAILS), sh(WORKER, KILL)),
+        _rdma_gone(RAILS),
         "waits a minute for them; then all ranks send by sockets",
-        afterwards=_without_rdma(_rdma_back),
+        afterwards=_found(_BY_SOCKETS, _rdma_back(RAILS)),
+    ),
+    Fault(
+        "one of the worker's two RDMA devices gone, and its rank ends",
+        _rdma_gone(RAILS[:1]),
+        "waits a minute for it; then all ranks use the other one alone",
+        afterwards=_found(f"Using \\[0\\]{RDMA[RAILS[1]]}:1/RoCE$", _rdma_back(RAILS[:1])),
     ),
     Fault("the kernel's OOM killer, worker", _out_of_memory(WORKER), BACK),
 ]

@@ -17,8 +17,8 @@ from tests.lab.qemu.units import RDMA
 from tests.lab.settings import LINKS, PREFIX, known_nodes
 
 pytestmark = [pytest.mark.lab, pytest.mark.machines, pytest.mark.usefixtures("booted")]
-RAIL, TWIN = LINKS["rail0"], LINKS["rail1"]
-DEVICE = RDMA["rail0"]
+RAIL, TWIN = RAILS = (LINKS["rail0"], LINKS["rail1"])
+DEVICE, SECOND = DEVICES = (RDMA["rail0"], RDMA["rail1"])
 
 
 def until(holds: Callable[[], bool], what: str, within_s: float = 120) -> float:
@@ -50,18 +50,20 @@ def test_a_machine_has_a_kernel_cgroups_and_confinement_of_its_own() -> None:
 
 def test_each_rail_has_an_rdma_device_and_jumbo_frames_and_bytes_pass() -> None:
     for each, last in ((HEAD, 1), (WORKER, 2)):
-        for half, link in enumerate((RAIL, TWIN)):
-            on(each, f"ip link set {link} up mtu 9000; ip addr replace 10.9.{half}.{last}/24 dev {link}")
         assert set(RDMA.values()) <= set(on(each, "ls /sys/class/infiniband").split())
         assert "uverbs0" in on(each, "ls /dev/infiniband")
-        assert f"link {DEVICE}/1 state ACTIVE physical_state LINK_UP netdev {RAIL}" in on(each, "rdma link")
-        gids = on(each, f"cat /sys/class/infiniband/{DEVICE}/ports/1/gids/* 2>/dev/null; :")
-        assert f"ffff:0a09:000{last}" in gids
-    on(HEAD, "ping -c 1 -W 20 -M do -s 8972 10.9.0.2")
-    measure = f"ib_write_bw -d {DEVICE} -x 1 -n 50 -s 4096 --report_gbits"
-    on(WORKER, f"systemd-run --quiet --collect --unit=lab-measure {measure}")
-    until(lambda: "18515" in on(WORKER, "ss -ltn"), "ib_write_bw listens")
-    assert "4096" in on(HEAD, f"timeout 120 {measure} 10.9.0.2")
+        for half, (link, device) in enumerate(zip(RAILS, DEVICES, strict=True)):
+            on(each, f"ip link set {link} up mtu 9000; ip addr replace 10.9.{half}.{last}/24 dev {link}")
+            assert f"link {device}/1 state ACTIVE physical_state LINK_UP netdev {link}" in on(each, "rdma link")
+            gids = on(each, f"cat /sys/class/infiniband/{device}/ports/1/gids/* 2>/dev/null; :")
+            assert f"ffff:0a09:{half:02x}{last:02x}" in gids
+    for half, device in enumerate(DEVICES):
+        on(HEAD, f"ping -c 1 -W 20 -M do -s 8972 10.9.{half}.2")
+        measure = f"ib_write_bw -d {device} -x 1 -n 50 -s 4096 --report_gbits"
+        on(WORKER, f"systemd-run --quiet --collect --unit=lab-measure {measure}")
+        until(lambda: "18515" in on(WORKER, "ss -ltn"), "ib_write_bw listens")
+        assert "4096" in on(HEAD, f"timeout 120 {measure} 10.9.{half}.2")
+        until(lambda: "18515" not in on(WORKER, "ss -ltn"), "ib_write_bw ends")
 
 
 def test_a_cable_that_is_cut_takes_the_carriers_of_both() -> None:

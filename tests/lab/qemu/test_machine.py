@@ -299,8 +299,13 @@ def test_a_machine_whose_image_is_another_is_made_anew(tmp_path: Path, monkeypat
     assert not machine.is_whole(here, tmp_path / "new") and machine.is_whole(here, tmp_path / "old")
 
 
-def test_when_one_machine_does_not_come_up_none_is_left_running(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("new", [NODES[:2], NODES[1:2], []])
+def test_when_one_machine_does_not_come_up_none_is_left_running_and_no_new_one_is_left(
+    new: list[LabNode], monkeypatch: pytest.MonkeyPatch
+) -> None:
     off: list[LabNode] = []
+    gone: list[LabNode] = []
+    torn: list[list[LabNode]] = []
 
     def wait(each: LabNode) -> float:
         if each == NODES[1]:
@@ -309,9 +314,11 @@ def test_when_one_machine_does_not_come_up_none_is_left_running(monkeypatch: pyt
 
     monkeypatch.setattr(node, "wait_until_up", wait)
     monkeypatch.setattr(node, "power_off", off.append)
-    with pytest.raises(LabError, match=r"spark-2 did not come up in 900 s; its console is .*/spark-2/console.log"):
-        verbs.wait_for(NODES[:2])
-    assert off == NODES[:2]
+    monkeypatch.setattr(node, "remove", gone.append)
+    monkeypatch.setattr(verbs, "_tear_down", torn.append)
+    with pytest.raises(LabError, match=r"spark-2 did not come up in 900 s; its console is .*/consoles/spark-2.log"):
+        verbs.wait_for(NODES[:2], new)
+    assert (off, gone, torn) == (NODES[:2], new, [new] if len(new) == 2 else [])
 
 
 def test_a_machine_that_went_off_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

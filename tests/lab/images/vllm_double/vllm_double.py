@@ -6,7 +6,8 @@ digit that follows from the files of the weights and the text so far, and each r
 comes without all ranks, and one whose weights are others answers wrongly. An answer that is taken up in its middle goes
 on as it would have.
 
-Its ranks are as unkind as NCCL's. Each looks for its network by itself, and those of different networks wait for ever.
+Its ranks are as unkind as NCCL's. Each looks for its RDMA devices by itself, and ranks that have found different numbers
+of them wait for ever.
 When a rank is lost, the others wait without an end, and rank 0 goes on to answer /health. Each rank listens on all
 addresses, as vLLM's do for each other: only a firewall shuts that.
 """
@@ -57,11 +58,30 @@ def share(weights: str, text: str, rank: int, ranks: int) -> int:
     return sum(parts)
 
 
-def network() -> str:
-    """`IB` or `Socket`: NCCL's choice where the container has RDMA devices, and where not. Tokens go by sockets."""
-    has = os.environ.get("NCCL_IB_DISABLE") != "1" and any(Path("/dev/infiniband").glob("uverbs*"))
-    say(f"Using network {'IB' if has else 'Socket'}")
-    return "IB" if has else "Socket"
+def network() -> int:
+    """How many RDMA devices NCCL would use here; 0: sockets. A plan without a GPU leaves NCCL_IB_HCA to NCCL: devices are
+    those that the ranks have agreed from then. Tokens go by sockets in any case.
+    """
+    told = os.environ
+    planned = ",".join(json.loads(Path("/tandem/meeting.json").read_text())["rdma"])
+    wanted = told.get("NCCL_IB_HCA", planned).removeprefix("=").split(",")
+    by_sockets = told.get("NCCL_IB_DISABLE") == "1" or told.get("NCCL_NET") == "Socket"
+    found = [] if by_sockets else [each for each in wanted if is_found(each)]
+    say(f"NET/IB : Using {' '.join(f'[{number}]{each}:1/RoCE' for number, each in enumerate(found)) or 'no device'}")
+    say(f"Using network {'IB' if found else 'Socket'}")
+    return len(found)
+
+
+def is_found(device: str) -> bool:
+    """As NCCL finds one, by libibverbs: its port is active, and the container may open it."""
+    opened = [each.parent.name for each in Path("/sys/class/infiniband_verbs").glob("*/ibdev") if _is(each, device)]
+    states = [each.read_text() for each in Path("/sys/class/infiniband").glob(f"{device}/ports/*/state")]
+    can_be_opened = any(Path(f"/dev/infiniband/{each}").exists() for each in opened)
+    return can_be_opened and any(each.startswith("4: ACTIVE") for each in states)
+
+
+def _is(ibdev: Path, device: str) -> bool:
+    return ibdev.read_text().strip() == device
 
 
 class Ranks:
@@ -77,7 +97,7 @@ class Ranks:
             while len(self.others) < self.count - 1:
                 other = listener.accept()[0].makefile("rwb")
                 if (its := json.loads(other.readline())) != own:
-                    say(f"a rank has the network {its}, and this one {own}: it waits")
+                    say(f"a rank has {its} RDMA devices, and this one {own}: it waits")
                     threading.Event().wait()
                 self.others.append(other)
         say(f"world_size={self.count} rank=0: all ranks are there")
