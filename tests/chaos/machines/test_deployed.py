@@ -186,11 +186,11 @@ def cluster_of_two(booted: None) -> Machines:
     """Machines that serve one engine of two ranks."""
     scene = Machines.here(CLUSTER)
     start = time.monotonic()
-    is_first = "topology:cluster" not in on(HEAD, LABELS, check=False)
+    is_switch = "topology:replicas" in on(HEAD, LABELS, check=False)
     done = scene.deploy()
     assert done.code == 0, done.text[-5000:]
     assert cluster.complete(scene.endpoint()) == 8
-    if is_first:
+    if is_switch:
         page.tell(scene.variant, to_cluster=minutes_since(start))
     scene.look()
     return scene
