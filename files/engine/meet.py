@@ -12,9 +12,9 @@ since says at the next one that it knows of no such connection.
 
 Ranks of different SPECs do not meet: half of a cluster can be newer than the other only in the middle of a deploy.
 
-Each rank says which of its RDMA devices it can use. NCCL looks for them in each rank by itself, and where two ranks
-find unlike ones it hangs (NVIDIA/nccl #234, #2428). So all ranks take the devices that each of them can use, by their
-places in its list. Where there is none all of them send by sockets.
+When all are there each rank says which of its RDMA devices it can use. NCCL looks for them in each rank by itself, and
+where two ranks find unlike ones it hangs (NVIDIA/nccl #234, #2428). So all ranks take the devices that each of them can
+use, by their places in its list. Where there is none all of them send by sockets.
 
 Whether they have met, and which ranks are missing, is in a file on the node (`mark` of meeting.json): the canary gives
 a load its time from then on, and not from the start of a container that waits for another node.
@@ -55,6 +55,8 @@ LOOK_S = 0.5
 CALL_S, CALL_TIMEOUT_S = 0.3, 1.0
 #: Between two looks whether a rank has its turn to load.
 TURN_S = 0.3
+#: A port that was without its peer until now is up some seconds after the other one. Between two looks at it.
+PORTS_S, PORT_S = 10.0, 0.5
 #: A rail that is cut for 5 s must not cost a load of 15 minutes; a dead node should not go unseen for longer.
 SILENCE_S = 12
 #: Of the seconds that the engine is given to end (`stop_s` of meeting.json), what is kept for the look before it and
@@ -69,8 +71,6 @@ class Peer:
         self.connection = connection
         #: Why it can't be read any more.
         self.gone = ""
-        #: Which of its RDMA devices its rank can use.
-        self.rdma: list[bool] = []
         self._buffer = b""
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1)
@@ -120,8 +120,15 @@ class Network(NamedTuple):
 
 
 def usable(devices: list[str]) -> list[bool]:
-    """Which of these RDMA devices NCCL would take: one of its ports is up, and this container may open it."""
-    return [_is_up(each) and _can_be_opened(each) for each in devices]
+    """Which of these RDMA devices NCCL would take: one of its ports is up, and this container may open it. Those that
+    are not yet so are waited for.
+    """
+    deadline = time.monotonic() + PORTS_S
+    while True:
+        found = [_is_up(each) and _can_be_opened(each) for each in devices]
+        if all(found) or time.monotonic() > deadline:
+            return found
+        time.sleep(PORT_S)
 
 
 def _is_up(device: str) -> bool:
@@ -140,6 +147,18 @@ def _text(path: Path) -> str:
         return path.read_text().strip()
     except OSError:
         return ""
+
+
+def agree(peers: dict[int, Peer], devices: list[str], each_is_needed: bool) -> Network | None:
+    """Rank 0, when all are there: ask each rank which of its devices it can use. None: one is gone meanwhile."""
+    told = {0: usable(devices)}
+    for rank in sorted(peers):
+        peers[rank].send({"look": True})
+        answer = _answer(peers, rank, "rdma")
+        if answer is None:
+            return None
+        told[rank] = [each is True for each in answer]
+    return agreed(told, each_is_needed)
 
 
 def agreed(told: dict[int, list[bool]], each_is_needed: bool) -> Network:
@@ -225,7 +244,7 @@ def take_turns(peers: dict[int, Peer], turns: list[int], mark: Path, given: Path
             has = own_turn(mark, given, peers)
         else:
             peers[rank].send({"take": True})
-            has = _says(peers, rank)
+            has = _answer(peers, rank, "mine") is not None
         if not has:
             return False
     return True
@@ -248,16 +267,17 @@ def own_turn(mark: Path, given: Path | None, peers: dict[int, Peer]) -> bool:
     return False
 
 
-def _says(peers: dict[int, Peer], rank: int) -> bool:
-    """Wait until a rank has its turn; False: one is gone meanwhile."""
+def _answer(peers: dict[int, Peer], rank: int, word: str) -> Any:
+    """Wait for what a rank has been asked for: it is behind that word. None: one is gone meanwhile."""
     while True:
         select.select([peer.connection for peer in peers.values()], [], [])
         for number, peer in peers.items():
             has = select.select([peer.connection], [], [], 0)[0]
-            if has and any(message.get("mine") for message in peer.receive()) and number == rank:
-                return True
+            for message in peer.receive() if has else []:
+                if number == rank and word in message:
+                    return message[word]
         if any(peer.gone for peer in peers.values()):
-            return False
+            return None
 
 
 def _are_lost(peers: dict[int, Peer]) -> bool:
@@ -273,9 +293,8 @@ def lead(
     """Rank 0: meet until all are there and may load. Returns the others, and what all agree on."""
     while True:
         present = gather(listener, meeting["ranks"], spec, mark)
-        if take_turns(present, meeting.get("turns", []), mark, given):
-            told = {0: usable(meeting["rdma"])} | {rank: present[rank].rdma for rank in sorted(present)}
-            network = agreed(told, meeting["each_is_needed"])
+        has_turns = take_turns(present, meeting.get("turns", []), mark, given)
+        if has_turns and (network := agree(present, meeting["rdma"], meeting["each_is_needed"])):
             for peer in present.values():
                 peer.send({"go": True, **network._asdict()})
             return present, network
@@ -305,8 +324,6 @@ def _admit(
         alone[rank] = caller
         say(f"rank {rank}'s node serves alone until it comes")
         return
-    told = message.get("rdma")
-    caller.rdma = [each is True for each in told] if isinstance(told, list) else []
     present[rank] = caller
     say(f"rank {rank} is here")
 
@@ -327,22 +344,17 @@ def call(meeting: dict[str, Any], spec: str, mark: Path, given: Path | None) -> 
             continue
         connection.settimeout(None)
         head = Peer(connection)
-        head.send({"rank": meeting["rank"], "spec": spec, "rdma": usable(meeting["rdma"])})
+        head.send({"rank": meeting["rank"], "spec": spec})
         say("rank 0 is there; waiting for its word")
         note(mark, [])
         while not head.gone:
             messages = head.receive()
             if go := next((message for message in messages if message.get("go")), None):
-                network = Network(go["rdma"], go["lacking"])
-                # Hours may lie between the call and this word.
-                now = usable(meeting["rdma"])
-                if all(can_use for can_use, is_used in zip(now, network.rdma, strict=False) if is_used):
-                    return {0: head}, network
-                say("an RDMA device is gone since this rank has called: calling anew")
-                connection.close()
-                break
+                return {0: head}, Network(go["rdma"], go["lacking"])
             if any(message.get("take") for message in messages) and own_turn(mark, given, {0: head}):
                 head.send({"mine": True})
+            if any(message.get("look") for message in messages):
+                head.send({"rdma": usable(meeting["rdma"])})
             if any(message.get("alone") for message in messages):
                 say("rank 0's node serves alone until it comes")
                 note(mark, [0], alone=[0])

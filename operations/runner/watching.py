@@ -29,7 +29,7 @@ class Watch:
         self.of_each = nccl.expected_of_each(recipe, knobs, engine.nodes)
         # The recipe need not say these.
         always = ENGINES[recipe.engine].FORBIDDEN if recipe.needs.gpu else ()
-        by_rdma = (nccl.BY_SOCKETS,) if self.of_each else ()
+        by_rdma = (nccl.LACKING, nccl.BY_SOCKETS) if self.of_each else ()
         self.forbidden = {each.pattern: each for each in (*proof.forbid, *always, *by_rdma)}
         #: By which a start says that the loader that was chosen has failed; empty: none is chosen here.
         self.falls_back = starts.FALLS_BACK if knobs.loader == loaders.AUTO else ""

@@ -48,15 +48,18 @@ def wait_for(nodes: list[LabNode], new: list[LabNode]) -> None:
     try:
         for each in nodes:
             node.wait_until_up(each)
-    except LabError:
-        for each in nodes:
-            node.power_off(each)
-        # What a node has that was there before may have taken long to make.
-        for each in new:
-            node.remove(each)
-        if new == nodes:
-            _tear_down(nodes)
-        raise
+    except LabError as error:
+        try:
+            for each in nodes:
+                node.power_off(each)
+            # What a node has that was there before may have taken long to make.
+            for each in new:
+                node.remove(each)
+            if new == nodes:
+                _tear_down(nodes)
+        finally:
+            # Why it did not come up, whatever else went wrong.
+            raise error
 
 
 def _remove_others(nodes: list[LabNode], wanted: desk.Desk, shared: Path) -> None:

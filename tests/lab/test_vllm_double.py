@@ -38,7 +38,7 @@ def model(tmp_path: Path) -> Path:
 def running(
     model: Path, ranks: int = 1, within_s: float = 20, env: Mapping[str, str] | None = None
 ) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """URL of the first rank, and all of them, the last one first. `env`: what NCCL is told."""
+    """URL of the first rank, and all of them, the last one first. `env`: what NCCL of the others is told."""
     port, meeting = free_port(), free_port()
     program = model / "vllm_double.py"
     text = rdma_double.reading(model, PROGRAM.read_text())
@@ -49,8 +49,7 @@ def running(
     started = [
         subprocess.Popen(
             [*argv, "--node-rank", str(rank), *(["--headless"] if rank else [])],
-            # The others find what this one is told, and no more.
-            env=os.environ | ({} if rank else dict(env or {})),
+            env=os.environ | ({} if rank == 0 else dict(env or {})),
         )
         for rank in reversed(range(ranks))
     ]
@@ -116,20 +115,27 @@ def test_without_a_rank_no_token_comes_and_its_health_is_good(model: Path) -> No
         ({"NCCL_NET": "Socket"}, False),
     ],
 )
-def test_ranks_that_find_unlike_rdma_devices_never_meet(model: Path, told: dict[str, str], do_meet: bool) -> None:
+def test_ranks_that_find_unlike_rdma_devices_never_meet(
+    model: Path, told: dict[str, str], do_meet: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
     for number, device in enumerate(DEVICES):
         rdma_double.add(model, device, number)
     if do_meet:
         with running(model, ranks=2, env=told) as (url, _):
             assert ask(url, "Hello", max_tokens=1).isdigit()
     else:
-        with pytest.raises(AssertionError), running(model, ranks=2, within_s=3, env=told):
+        with pytest.raises(AssertionError), running(model, ranks=2, within_s=5, env=told):
             pass
+        assert "RDMA devices, and this one 2: it waits" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("lacks", [{"state": "1: DOWN"}, {"can_be_opened": False}])
-def test_a_device_that_is_down_or_can_t_be_opened_is_not_found(model: Path, lacks: dict[str, Any]) -> None:
+@pytest.mark.parametrize("lacks", [None, {"state": "1: DOWN"}, {"can_be_opened": False}])
+def test_a_device_that_is_not_there_or_down_or_can_t_be_opened_is_not_found(
+    model: Path, lacks: dict[str, Any] | None, capfd: pytest.CaptureFixture[str]
+) -> None:
     rdma_double.add(model, DEVICES[0], 0)
-    rdma_double.add(model, DEVICES[1], 1, **lacks)
+    if lacks:
+        rdma_double.add(model, DEVICES[1], 1, **lacks)
     with running(model, ranks=2, env={"NCCL_IB_HCA": f"={DEVICES[0]}"}) as (url, _):
         assert ask(url, "Hello", max_tokens=1).isdigit()
+    assert capfd.readouterr().err.count(f"NET/IB : Using [0]{DEVICES[0]}:1/RoCE\n") == 2

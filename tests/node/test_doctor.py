@@ -584,4 +584,6 @@ def test_the_networks_that_nccl_has_named_are_those_of_this_start(
 
 
 def test_what_the_doctor_looks_for_is_what_a_start_is_judged_by() -> None:
+    meet = (FILES / "engine/meet.py").read_text()
+    assert nccl.LACKING.pattern in meet and networks.PART_SAYS in meet
     assert nccl.BY_RDMA.startswith(networks.SAYS) and nccl.BY_SOCKETS.pattern == f"{networks.SAYS}Socket"

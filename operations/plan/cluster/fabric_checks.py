@@ -162,8 +162,8 @@ def _firewall(node: Node, survey: Survey, knobs: Knobs) -> Findings:
 
 
 def _rdma(node: Node, survey: Survey, models: Sequence[ServedModel]) -> Findings:
-    """Rails of a cluster's rank that can do RDMA and have no device for it: NCCL would take sockets, or half of the
-    bandwidth. Without any where other ranks have them it would not come up.
+    """Rails of a cluster's rank that can do RDMA and have no device for it: all ranks would send by sockets, or by half
+    of the bandwidth.
     """
     wants = [each for each in models if nccl.may_use_rdma(each.recipe, each.knobs)]
     if not wants:

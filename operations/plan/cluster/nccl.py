@@ -27,12 +27,18 @@ from operations.plan.recipes.recipe import Forbidden, Recipe
 _SAYS = "NCCL INFO Using network "
 #: By RDMA: NCCL's own way, or that of a plugin in the image (`IBext_v10` of HPC-X in NVIDIA's own images).
 BY_RDMA = f"{_SAYS}IB"
+_MEND = (
+    "`rdma link` has to name one for each rail, state ACTIVE, and /dev/infiniband to have a uverbs for each; a reboot "
+    "brings back what an update of the driver took; where TCP is meant, set NCCL_IB_DISABLE to '1' in the recipe's env"
+)
 BY_SOCKETS = Forbidden(
     pattern=f"{_SAYS}Socket",
     meaning="NCCL speaks TCP, and every token is late: it has not found the RDMA devices of the rails, or the image "
-    "has no libibverbs. `rdma link` has to name one for each rail, and /dev/infiniband to have a uverbs for each; a "
-    "reboot brings back what an update of the driver took; where TCP is meant, set NCCL_IB_DISABLE to '1' in the "
-    "recipe's env",
+    f"has no libibverbs. {_MEND}",
+)
+#: What meet.py says before NCCL does; it names the rank.
+LACKING = Forbidden(
+    pattern="lacks RDMA devices: all ", meaning=f"every token is late by that. On that rank's node {_MEND}"
 )
 #: The part of NCCL's messages that names the network, and levels at which it says it.
 _PART, _LEVELS = "INIT", ("INFO", "TRACE")

@@ -60,10 +60,9 @@ def test_each_rail_has_an_rdma_device_and_jumbo_frames_and_bytes_pass() -> None:
     for half, device in enumerate(DEVICES):
         on(HEAD, f"ping -c 1 -W 20 -M do -s 8972 10.9.{half}.2")
         measure = f"ib_write_bw -d {device} -x 1 -n 50 -s 4096 --report_gbits"
-        on(WORKER, f"systemd-run --quiet --collect --unit=lab-measure {measure}")
+        on(WORKER, f"systemd-run --quiet --collect --unit=lab-measure-{half} {measure}")
         until(lambda: "18515" in on(WORKER, "ss -ltn"), "ib_write_bw listens")
         assert "4096" in on(HEAD, f"timeout 120 {measure} 10.9.{half}.2")
-        until(lambda: "18515" not in on(WORKER, "ss -ltn"), "ib_write_bw ends")
 
 
 def test_a_cable_that_is_cut_takes_the_carriers_of_both() -> None:

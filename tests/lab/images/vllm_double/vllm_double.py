@@ -59,14 +59,14 @@ def share(weights: str, text: str, rank: int, ranks: int) -> int:
 
 
 def network() -> int:
-    """How many RDMA devices NCCL would use here; 0: sockets. A plan without a GPU leaves NCCL_IB_HCA to NCCL: devices are
-    those that the ranks have agreed from then. Tokens go by sockets in any case.
+    """How many RDMA devices NCCL would use here; 0: sockets. Tokens go by sockets in any case. Where NCCL_IB_HCA is not
+    set, as in a plan without a GPU, the devices are those of meeting.json.
     """
     told = os.environ
     planned = ",".join(json.loads(Path("/tandem/meeting.json").read_text())["rdma"])
     wanted = told.get("NCCL_IB_HCA", planned).removeprefix("=").split(",")
     by_sockets = told.get("NCCL_IB_DISABLE") == "1" or told.get("NCCL_NET") == "Socket"
-    found = [] if by_sockets else [each for each in wanted if is_found(each)]
+    found = [] if by_sockets else [each for each in wanted if each and is_found(each)]
     say(f"NET/IB : Using {' '.join(f'[{number}]{each}:1/RoCE' for number, each in enumerate(found)) or 'no device'}")
     say(f"Using network {'IB' if found else 'Socket'}")
     return len(found)
