@@ -55,7 +55,7 @@ LOOK_S = 0.5
 CALL_S, CALL_TIMEOUT_S = 0.3, 1.0
 #: Between two looks whether a rank has its turn to load.
 TURN_S = 0.3
-#: A port that was without its peer until now is up some seconds after the other one. Between two looks at it.
+#: How long a port may take to come up behind the others: its peer was off until now. Between two looks at it.
 PORTS_S, PORT_S = 10.0, 0.5
 #: A rail that is cut for 5 s must not cost a load of 15 minutes; a dead node should not go unseen for longer.
 SILENCE_S = 12
@@ -120,13 +120,14 @@ class Network(NamedTuple):
 
 
 def usable(devices: list[str]) -> list[bool]:
-    """Which of these RDMA devices NCCL would take: one of its ports is up, and this container may open it. Those that
-    are not yet so are waited for.
+    """Which of these RDMA devices NCCL would take: one of its ports is up, and this container may open it. A port that
+    comes up is waited for.
     """
     deadline = time.monotonic() + PORTS_S
     while True:
-        found = [_is_up(each) and _can_be_opened(each) for each in devices]
-        if all(found) or time.monotonic() > deadline:
+        opened = [_can_be_opened(each) for each in devices]
+        found = [can_be_opened and _is_up(each) for each, can_be_opened in zip(devices, opened, strict=True)]
+        if found == opened or time.monotonic() > deadline:
             return found
         time.sleep(PORT_S)
 
@@ -151,14 +152,11 @@ def _text(path: Path) -> str:
 
 def agree(peers: dict[int, Peer], devices: list[str], each_is_needed: bool) -> Network | None:
     """Rank 0, when all are there: ask each rank which of its devices it can use. None: one is gone meanwhile."""
-    told = {0: usable(devices)}
-    for rank in sorted(peers):
-        peers[rank].send({"look": True})
-        answer = _answer(peers, rank, "rdma")
-        if answer is None:
-            return None
-        told[rank] = [each is True for each in answer]
-    return agreed(told, each_is_needed)
+    for peer in peers.values():
+        peer.send({"look": True})
+    own = usable(devices)
+    told = _answers(peers, sorted(peers), "rdma", PORTS_S + SILENCE_S)
+    return None if told is None else agreed({0: own} | told, each_is_needed)
 
 
 def agreed(told: dict[int, list[bool]], each_is_needed: bool) -> Network:
@@ -175,11 +173,12 @@ def variables(meeting: dict[str, Any], network: Network) -> dict[str, str]:
     taken = [device for device, is_used in zip(devices, network.rdma, strict=False) if is_used]
     if taken == devices:
         return {}
-    who = ", ".join(f"rank {rank}" for rank in network.lacking) or "another rank's plan"
+    who = ", ".join(f"rank {rank}" for rank in network.lacking)
+    why = f"{who} lacks RDMA devices" if who else "the ranks were told of unlike RDMA devices"
     if taken:
-        say(f"{who} lacks RDMA devices: all use {', '.join(taken)} alone; `tandem doctor` helps")
+        say(f"{why}: all use {', '.join(taken)} alone; `tandem doctor` helps")
         return {"NCCL_IB_HCA": "=" + ",".join(taken)}
-    say(f"{who} lacks RDMA devices: all send by sockets, and tokens are late; `tandem doctor` helps")
+    say(f"{why}: all send by sockets, and tokens are late; `tandem doctor` helps")
     # A plugin of the image's reads another variable than NCCL_IB_DISABLE; by NCCL_NET it isn't chosen.
     return {"NCCL_IB_DISABLE": "1", "NCCL_NET": "Socket", "NCCL_SOCKET_IFNAME": meeting["socket_interfaces"]}
 
@@ -244,7 +243,7 @@ def take_turns(peers: dict[int, Peer], turns: list[int], mark: Path, given: Path
             has = own_turn(mark, given, peers)
         else:
             peers[rank].send({"take": True})
-            has = _answer(peers, rank, "mine") is not None
+            has = _answers(peers, [rank], "mine") is not None
         if not has:
             return False
     return True
@@ -267,17 +266,25 @@ def own_turn(mark: Path, given: Path | None, peers: dict[int, Peer]) -> bool:
     return False
 
 
-def _answer(peers: dict[int, Peer], rank: int, word: str) -> Any:
-    """Wait for what a rank has been asked for: it is behind that word. None: one is gone meanwhile."""
-    while True:
-        select.select([peer.connection for peer in peers.values()], [], [])
-        for number, peer in peers.items():
-            has = select.select([peer.connection], [], [], 0)[0]
-            for message in peer.receive() if has else []:
-                if number == rank and word in message:
-                    return message[word]
+def _answers(
+    peers: dict[int, Peer], ranks: list[int], word: str, within_s: float | None = None
+) -> dict[int, Any] | None:
+    """What each of these ranks was asked for: it is behind that word. None: one is gone meanwhile, or says nothing."""
+    told: dict[int, Any] = {}
+    deadline = None if within_s is None else time.monotonic() + within_s
+    while missing := [rank for rank in ranks if rank not in told]:
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            peers[missing[0]].gone = "does not answer"
+            return None
+        for connection in select.select([peer.connection for peer in peers.values()], [], [], left)[0]:
+            (rank,) = [number for number, peer in peers.items() if peer.connection is connection]
+            for message in peers[rank].receive():
+                if word in message:
+                    told[rank] = message[word]
         if any(peer.gone for peer in peers.values()):
             return None
+    return told
 
 
 def _are_lost(peers: dict[int, Peer]) -> bool:

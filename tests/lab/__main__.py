@@ -48,18 +48,16 @@ def wait_for(nodes: list[LabNode], new: list[LabNode]) -> None:
     try:
         for each in nodes:
             node.wait_until_up(each)
-    except LabError as error:
-        try:
-            for each in nodes:
-                node.power_off(each)
-            # What a node has that was there before may have taken long to make.
-            for each in new:
-                node.remove(each)
-            if new == nodes:
-                _tear_down(nodes)
-        finally:
-            # Why it did not come up, whatever else went wrong.
-            raise error
+    except LabError:
+        for each in nodes:
+            try:
+                # What a node has that was there before may have taken long to make.
+                (node.remove if each in new else node.power_off)(each)
+            except LabError as error:
+                say(f"{each.name} is not gone: {error}")
+        if new == nodes:
+            _tear_down(nodes)
+        raise
 
 
 def _remove_others(nodes: list[LabNode], wanted: desk.Desk, shared: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -32,16 +33,15 @@ def lay_out(
     rdma: Sequence[str] = (),
     *,
     each_is_needed: bool = False,
+    ports_s: float = 1.0,
 ) -> Path:
     """What a deploy puts into a rank's container; `serve` is what the rank starts when all have met. `turns`: the
     ranks that share their nodes with other models.
     """
     folder = home / f"rank-{rank}"
     folder.mkdir(exist_ok=True)
-    program = rdma_double.reading(folder, MEET.read_text()).replace(
-        "PORTS_S, PORT_S = 10.0, 0.5", "PORTS_S, PORT_S = 1.0, 0.1"
-    )
-    (folder / "meet.py").write_text(program)
+    program = rdma_double.reading(folder, MEET.read_text())
+    (folder / "meet.py").write_text(program.replace("PORTS_S, PORT_S = 10.0,", f"PORTS_S, PORT_S = {ports_s},"))
     meeting: dict[str, object] = {"address": address[0], "port": address[1], "ranks": ranks, "rank": rank}
     meeting |= {"mark": str(folder / "mark.json"), "stop_s": 2, "spec": spec}
     if turns:
@@ -72,9 +72,11 @@ def start(tmp_path: Path) -> Iterator[Start]:
         turns: Sequence[int] = (),
         rdma: Sequence[str] = (),
         each_is_needed: bool = False,
+        ports_s: float = 1.0,
     ) -> subprocess.Popen[bytes]:
         address = ("127.0.0.1", port)
-        folder = lay_out(tmp_path, number, address, ranks, serve, turns, spec, rdma, each_is_needed=each_is_needed)
+        told: Any = {"each_is_needed": each_is_needed, "ports_s": ports_s}
+        folder = lay_out(tmp_path, number, address, ranks, serve, turns, spec, rdma, **told)
         process = subprocess.Popen([sys.executable, str(folder / "meet.py"), spec])
         running.append(process)
         return process
@@ -157,31 +159,50 @@ def test_a_rank_whose_plan_has_other_devices_has_nobody_use_any(start: Start, tm
     assert told(tmp_path, 0, 1) == [BY_PLAN, BY_SOCKETS]
 
 
-def test_what_ranks_can_use_is_asked_when_all_are_there(start: Start, tmp_path: Path) -> None:
+#: What rank 0's mark has from when all are there until they start.
+ALL_THERE = {"met": False, "missing": []}
+
+
+def test_what_ranks_can_use_is_asked_when_all_are_there_and_a_port_that_comes_up_is_waited_for(
+    start: Start, tmp_path: Path
+) -> None:
     """Not what it was while they waited for another one, which may be hours ago."""
     put_in(tmp_path, 0, rocep1s0f0={"state": "1: DOWN"})
     put_in(tmp_path, 1)
     put_in(tmp_path, 2)
     for number in (0, 1):
-        start(number, ranks=3, serve=SERVE.format(tmp_path, number), rdma=PLANNED)
+        start(number, ranks=3, serve=SERVE.format(tmp_path, number), rdma=PLANNED, ports_s=60.0)
     assert comes(lambda: mark(tmp_path, 0).get("missing") == [2])
     rdma_double.take(tmp_path / "rank-1", "roceP2p1s0f0")
     start(2, ranks=3, serve=SERVE.format(tmp_path, 2), rdma=PLANNED)
-    # The port comes up with its peer, or some seconds later.
+    assert comes(lambda: mark(tmp_path, 0) == ALL_THERE)
+    # Its peer is there.
     put_in(tmp_path, 0)
     assert told(tmp_path, 0, 1, 2) == ["=rocep1s0f0,,,"] * 3
 
 
 def test_a_rank_that_goes_while_devices_are_asked_for_is_waited_for_anew(start: Start, tmp_path: Path) -> None:
     put_in(tmp_path, 0)
-    put_in(tmp_path, 1, rocep1s0f0=None)
+    put_in(tmp_path, 1, rocep1s0f0={"state": "1: DOWN"})
     start(0, serve=SERVE.format(tmp_path, 0), rdma=PLANNED)
-    gone = start(1, serve=SERVE.format(tmp_path, 1), rdma=PLANNED)
-    assert comes(lambda: mark(tmp_path, 1).get("missing") == [])
+    gone = start(1, serve=SERVE.format(tmp_path, 1), rdma=PLANNED, ports_s=60.0)
+    assert comes(lambda: mark(tmp_path, 0) == ALL_THERE)
     gone.kill()
+    assert comes(lambda: mark(tmp_path, 0).get("missing") == [1])
     put_in(tmp_path, 1)
     start(1, serve=SERVE.format(tmp_path, 1), rdma=PLANNED)
     assert told(tmp_path, 0, 1) == [BY_PLAN] * 2
+
+
+def test_a_rank_that_says_nothing_is_missing(start: Start, tmp_path: Path) -> None:
+    """Its container is paused, and its kernel answers."""
+    put_in(tmp_path, 0)
+    put_in(tmp_path, 1, rocep1s0f0={"state": "1: DOWN"})
+    start(0, serve=SERVE.format(tmp_path, 0), rdma=PLANNED)
+    paused = start(1, serve=SERVE.format(tmp_path, 1), rdma=PLANNED, ports_s=60.0)
+    assert comes(lambda: mark(tmp_path, 0) == ALL_THERE)
+    paused.send_signal(signal.SIGSTOP)
+    assert comes(lambda: mark(tmp_path, 0).get("missing") == [1], 30)
 
 
 def test_nobody_starts_before_all_are_there(start: Start, tmp_path: Path) -> None:

@@ -38,7 +38,8 @@ BY_SOCKETS = Forbidden(
 )
 #: What meet.py says before NCCL does; it names the rank.
 LACKING = Forbidden(
-    pattern="lacks RDMA devices: all ", meaning=f"every token is late by that. On that rank's node {_MEND}"
+    pattern="lacks RDMA devices: all ",
+    meaning=f"every token is late by that. On the node of the rank that is named {_MEND}",
 )
 #: The part of NCCL's messages that names the network, and levels at which it says it.
 _PART, _LEVELS = "INIT", ("INFO", "TRACE")

@@ -119,7 +119,7 @@ def _found(network: str, then: Act) -> Act:
 
     def act(scene: Scene) -> None:
         try:
-            on(WORKER, f"journalctl {started} --output=cat | grep 'starts all the same'")
+            on(WORKER, f"journalctl {started} --output=cat | grep 'starts without RDMA devices'")
             for node in (HEAD, WORKER):
                 on(node, f"journalctl {started} --output=cat | grep -- '{network}'")
         finally:
