@@ -547,6 +547,15 @@ def test_a_client_that_comes_before_its_server_listens_tries_again(perftest: Pat
     assert seen.exists()
 
 
+def said_by_meet(folder: Path, rdma: list[bool]) -> str:
+    """What a rank says where rank 1 lacks devices, and these of two are used."""
+    shutil.copy(FILES / "engine/meet.py", folder)
+    meeting = {"rdma": ["a", "b"], "socket_interfaces": "=rail0"}
+    asks = f"import meet; meet.variables({meeting}, meet.Network({rdma}, [1]))"
+    ran = subprocess.run([sys.executable, "-c", asks], cwd=folder, capture_output=True, text=True, check=True)
+    return ran.stderr.strip()
+
+
 #: Of an engine's environment and its log (a double of journalctl has it), and what is said of them.
 NETWORKS: list[tuple[str, list[str], dict[str, list[str]]]] = [
     ("NCCL_IB_HCA==rocep1s0f0", ["IB", "IB"], {"tandem-engine": ["IB"]}),
@@ -564,10 +573,7 @@ def test_the_networks_that_nccl_has_named_are_those_of_this_start(
     (tmp_path / "engine.env").write_text(f"A=1\n{env}\n")
     lines = [f"spark-1:9:9 [0] NCCL INFO Using network {name}" for name in said if name != networks.PART]
     if networks.PART in said:
-        shutil.copy(FILES / "engine/meet.py", tmp_path)
-        narrow = "print(meet.variables({'rdma': ['a', 'b']}, meet.Network([False, True], [1])))"
-        python = [sys.executable, "-c", f"import meet; {narrow}"]
-        lines.append(subprocess.run(python, cwd=tmp_path, capture_output=True, text=True, check=True).stderr.strip())
+        lines.append(said_by_meet(tmp_path, [False, True]))
     (tmp_path / "log").write_text("".join(f"{line}\n" for line in [*lines, "it is serving"]))
     (tmp_path / "journalctl").write_text(
         f'#!/bin/sh\n[ "$1" = _SYSTEMD_INVOCATION_ID=abc ] && exec grep -E "${{2#--grep=}}" {tmp_path}/log\n'
@@ -583,7 +589,8 @@ def test_the_networks_that_nccl_has_named_are_those_of_this_start(
     assert networks.main() == {}
 
 
-def test_what_the_doctor_looks_for_is_what_a_start_is_judged_by() -> None:
-    meet = (FILES / "engine/meet.py").read_text()
-    assert nccl.LACKING.pattern in meet and networks.PART_SAYS in meet
+def test_what_the_doctor_looks_for_is_what_a_start_is_judged_by(tmp_path: Path) -> None:
+    part, none = said_by_meet(tmp_path, [False, True]), said_by_meet(tmp_path, [])
+    assert networks.PART_SAYS in part and networks.PART_SAYS not in none
+    assert all(nccl.LACKING.pattern in each for each in (part, none))
     assert nccl.BY_RDMA.startswith(networks.SAYS) and nccl.BY_SOCKETS.pattern == f"{networks.SAYS}Socket"
