@@ -111,7 +111,7 @@ def say(text: str) -> None:
 
 
 class Network(NamedTuple):
-    """What all ranks agree on."""
+    """The RDMA devices that all ranks use."""
 
     #: By its place in a rank's list: whether a device is used.
     rdma: list[bool]
@@ -160,7 +160,7 @@ def agree(peers: dict[int, Peer], devices: list[str], each_is_needed: bool) -> N
 
 
 def agreed(told: dict[int, list[bool]], each_is_needed: bool) -> Network:
-    """What is used where each rank has told which of its devices it can use."""
+    """The devices that every rank can use, by their places. `told`: rank -> for each of its devices, whether it can."""
     lacking = [rank for rank, can_use in told.items() if not all(can_use)]
     if len({len(each) for each in told.values()}) != 1 or (lacking and each_is_needed):
         return Network([], lacking)
@@ -168,7 +168,7 @@ def agreed(told: dict[int, list[bool]], each_is_needed: bool) -> Network:
 
 
 def variables(meeting: dict[str, Any], network: Network) -> dict[str, str]:
-    """What this rank's NCCL is told beside its plan, which names all devices."""
+    """Environment variables that keep NCCL to the devices that all ranks use. None where these are all of `meeting`."""
     devices = meeting["rdma"]
     taken = [device for device, is_used in zip(devices, network.rdma, strict=False) if is_used]
     if taken == devices:
@@ -269,7 +269,7 @@ def own_turn(mark: Path, given: Path | None, peers: dict[int, Peer]) -> bool:
 def _answers(
     peers: dict[int, Peer], ranks: list[int], word: str, within_s: float | None = None
 ) -> dict[int, Any] | None:
-    """What each of these ranks was asked for: it is behind that word. None: one is gone meanwhile, or says nothing."""
+    """Rank -> what it sends under the key `word`. None where a rank is gone before, or one is silent for `within_s`."""
     told: dict[int, Any] = {}
     deadline = None if within_s is None else time.monotonic() + within_s
     while missing := [rank for rank in ranks if rank not in told]:

@@ -89,7 +89,7 @@ def down() -> None:
 
 
 def _tear_down(nodes: list[LabNode]) -> None:
-    """What nodes have in common, once they are gone."""
+    """End the watcher of cables, remove the network, and forget of what kind the nodes were."""
     watch.end()
     network.tear_down(nodes)
     desk.KEPT.unlink(missing_ok=True)

@@ -111,7 +111,7 @@ class LabNode:
 
     @property
     def console(self) -> Path:
-        """What its system has said since it was made. It outlives a node that did not come up."""
+        """The log of its console since it was made. `up` keeps it where the node does not come up."""
         return CONSOLES / f"{self.name}.log"
 
     def host_side(self, link: str) -> str:

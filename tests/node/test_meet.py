@@ -181,13 +181,18 @@ def test_what_ranks_can_use_is_asked_when_all_are_there_and_a_port_that_comes_up
     assert told(tmp_path, 0, 1, 2) == ["=rocep1s0f0,,,"] * 3
 
 
+def asked_for_devices(start: Start, home: Path) -> subprocess.Popen[bytes]:
+    """Rank 1, which has been asked by rank 0 and waits for a port."""
+    put_in(home, 0)
+    put_in(home, 1, rocep1s0f0={"state": "1: DOWN"})
+    start(0, serve=SERVE.format(home, 0), rdma=PLANNED)
+    asked = start(1, serve=SERVE.format(home, 1), rdma=PLANNED, ports_s=60.0)
+    assert comes(lambda: mark(home, 0) == ALL_THERE)
+    return asked
+
+
 def test_a_rank_that_goes_while_devices_are_asked_for_is_waited_for_anew(start: Start, tmp_path: Path) -> None:
-    put_in(tmp_path, 0)
-    put_in(tmp_path, 1, rocep1s0f0={"state": "1: DOWN"})
-    start(0, serve=SERVE.format(tmp_path, 0), rdma=PLANNED)
-    gone = start(1, serve=SERVE.format(tmp_path, 1), rdma=PLANNED, ports_s=60.0)
-    assert comes(lambda: mark(tmp_path, 0) == ALL_THERE)
-    gone.kill()
+    asked_for_devices(start, tmp_path).kill()
     assert comes(lambda: mark(tmp_path, 0).get("missing") == [1])
     put_in(tmp_path, 1)
     start(1, serve=SERVE.format(tmp_path, 1), rdma=PLANNED)
@@ -196,12 +201,7 @@ def test_a_rank_that_goes_while_devices_are_asked_for_is_waited_for_anew(start: 
 
 def test_a_rank_that_says_nothing_is_missing(start: Start, tmp_path: Path) -> None:
     """Its container is paused, and its kernel answers."""
-    put_in(tmp_path, 0)
-    put_in(tmp_path, 1, rocep1s0f0={"state": "1: DOWN"})
-    start(0, serve=SERVE.format(tmp_path, 0), rdma=PLANNED)
-    paused = start(1, serve=SERVE.format(tmp_path, 1), rdma=PLANNED, ports_s=60.0)
-    assert comes(lambda: mark(tmp_path, 0) == ALL_THERE)
-    paused.send_signal(signal.SIGSTOP)
+    asked_for_devices(start, tmp_path).send_signal(signal.SIGSTOP)
     assert comes(lambda: mark(tmp_path, 0).get("missing") == [1], 30)
 
 

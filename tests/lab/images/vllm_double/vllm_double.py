@@ -7,9 +7,8 @@ comes without all ranks, and one whose weights are others answers wrongly. An an
 on as it would have.
 
 Its ranks are as unkind as NCCL's. Each looks for its RDMA devices by itself, and ranks that have found different numbers
-of them wait for ever.
-When a rank is lost, the others wait without an end, and rank 0 goes on to answer /health. Each rank listens on all
-addresses, as vLLM's do for each other: only a firewall shuts that.
+of them wait for ever. When a rank is lost, the others wait without an end, and rank 0 goes on to answer /health. Each
+rank listens on all addresses, as vLLM's do for each other: only a firewall shuts that.
 """
 
 from __future__ import annotations
