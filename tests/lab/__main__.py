@@ -19,6 +19,7 @@ from tests.lab.shell import LabError, run, say, step
 def up(count: int) -> None:
     """Boot `count` nodes; what runs already is left alone."""
     wanted = desk.chosen(os.environ, count)
+    has_kept_disks = desk.wants_kept_disks(os.environ, wanted)
     HOME.mkdir(parents=True, exist_ok=True)
     if not SSH_KEY.exists():
         run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "tandem-lab", "-f", SSH_KEY)
@@ -29,6 +30,8 @@ def up(count: int) -> None:
     desk.remember(wanted)
     for each in new:
         each.console.unlink(missing_ok=True)
+    if has_kept_disks and new and not [each for each in new if node.HOSTS.give(each, shared)]:
+        say(f"no disk is kept of {wanted.kind}: the nodes begin bare")
     for each in nodes:
         node.make(each, wanted, shared)
     network.wire_up(nodes)
@@ -107,6 +110,27 @@ def status() -> None:
         print(f"{each.name}\t{each.address}\t{'on' if running else 'off'}\t{state or '-'}")
 
 
+def keep() -> None:
+    """Shut all nodes down, keep copies of their disks, and boot them again."""
+    nodes, within_s = known_nodes(), node.HOSTS.BOOT_S
+    if off := [each.name for each in nodes if not cgroup.is_running(each)] or ([] if nodes else ["every node"]):
+        raise LabError(f"{', '.join(off)} is off: all are kept or none; `python -m tests.lab up` boots them")
+    try:
+        for each in nodes:
+            run(*node.ssh_argv(each), "sudo systemctl poweroff", check=False)
+        deadline = time.monotonic() + within_s
+        while left := [each for each in nodes if cgroup.is_running(each)]:
+            if time.monotonic() > deadline:
+                raise LabError(f"{left[0].name} is not off after {within_s:.0f} s; its console is {left[0].console}")
+            time.sleep(0.5)
+        node.HOSTS.keep(nodes)
+    finally:
+        for each in nodes:
+            node.power_on(each)
+        for each in nodes:
+            node.wait_until_up(each)
+
+
 def reboot(targets: list[LabNode]) -> None:
     """Reboot nodes the polite way, all at once, and wait for them."""
     within_s = node.HOSTS.BOOT_S + 30
@@ -128,9 +152,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.lab", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
     choices = "NODES=2, WIRING=cable|ring|switch, OS=debian12|debian13, RENDERER=networkd|NetworkManager, "
-    choices += "and for every verb MACHINES=namespaces|vm; with vm ARCH=amd64|arm64"
+    choices += "DISKS=bare|kept, and for every verb MACHINES=namespaces|vm; with vm ARCH=amd64|arm64"
     verbs.add_parser("up", help=f"boot the nodes (in the environment: {choices})")
     verbs.add_parser("down", help="remove everything but the cache")
+    verbs.add_parser("keep", help="shut machines down and keep copies of their disks, for `up` with DISKS=kept")
     verbs.add_parser("status", help="wiring and kind, and one line per node")
     verbs.add_parser("inventory", help="the nodes as JSON, as the deploy sees them")
     ssh = verbs.add_parser("ssh", help="a shell, or one command, on a node")
@@ -167,6 +192,8 @@ def _do(args: argparse.Namespace) -> int:
             up(_node_count())
         case "down":
             down()
+        case "keep":
+            keep()
         case "status":
             status()
         case "inventory":

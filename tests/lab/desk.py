@@ -80,6 +80,15 @@ def chosen(environment: Mapping[str, str], count: int) -> Desk:
     return Desk(wiring, system, _one_of(environment, "RENDERER", RENDERERS, Desk.renderer), arch, machines)
 
 
+def wants_kept_disks(environment: Mapping[str, str], desk: Desk) -> bool:
+    """Whether nodes that are made begin with what was kept of them (DISKS); raises LabError."""
+    if _one_of(environment, "DISKS", ("bare", "kept"), "bare") == "bare":
+        return False
+    if desk.machines != "vm":
+        raise LabError("DISKS=kept is for virtual machines: expected MACHINES=vm, or no DISKS")
+    return True
+
+
 def remembered() -> Desk:
     """What the last `up` was told; raises LabError where it made nodes of another kind in the same place."""
     desk = Desk(**json.loads(KEPT.read_text())) if KEPT.exists() else Desk(machines=MACHINES)

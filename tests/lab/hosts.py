@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -35,6 +36,12 @@ class Hosts(Protocol):
 
     def discard(self, node: LabNode) -> None:
         """Delete its files; nothing of it runs."""
+
+    def keep(self, nodes: Sequence[LabNode]) -> None:
+        """Copy the disks of nodes that are off; raises LabError where that can't be."""
+
+    def give(self, node: LabNode, shared: Path) -> bool:
+        """Let a node that is to be made begin with what was kept of it; returns whether anything was."""
 
     def renumber(self, node: LabNode, old: str) -> None:
         """Give it another address in the office while it runs: `node.address` in the place of an old one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.lab import mounts, veths
@@ -101,6 +102,16 @@ def thaw(node: LabNode) -> None:
 def choose_kernel(node: LabNode, name: str) -> None:
     """Its kernel is this machine's."""
     raise LabError(f"{node.name} has no kernel of its own that it could boot: MACHINES=vm has")
+
+
+def keep(nodes: Sequence[LabNode]) -> None:
+    """They are made in seconds."""
+    raise LabError("disks of hosts in namespaces are not kept: MACHINES=vm has it")
+
+
+def give(node: LabNode, shared: Path) -> bool:
+    """Nothing of it was kept."""
+    return False
 
 
 def _give_disk(node: LabNode) -> None:

@@ -58,6 +58,21 @@ def test_what_can_t_be_is_refused_in_one_sentence(environment: dict[str, str], c
     assert str(refusal.value) == said
 
 
+@pytest.mark.parametrize(
+    ("environment", "machines", "said"),
+    [
+        ({"DISKS": "old"}, "vm", "DISKS is `old`: expected bare or kept"),
+        ({"DISKS": "kept"}, "namespaces", "DISKS=kept is for virtual machines: expected MACHINES=vm, or no DISKS"),
+    ],
+)
+def test_disks_are_kept_of_machines_alone(environment: dict[str, str], machines: str, said: str) -> None:
+    assert desk.wants_kept_disks({"DISKS": "kept"}, Desk(machines="vm"))
+    assert not desk.wants_kept_disks({}, Desk())
+    with pytest.raises(LabError) as refusal:
+        desk.wants_kept_disks(environment, Desk(machines=machines))
+    assert str(refusal.value) == said
+
+
 def test_every_verb_knows_what_up_was_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk, "KEPT", tmp_path / "desk.json")
     assert desk.remembered() == Desk()

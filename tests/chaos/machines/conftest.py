@@ -1,5 +1,101 @@
-"""Machines for the tests, as the lab's own tests have them."""
+"""Machines that serve, and what of these tests is run where there is not the time for all of them.
 
-from tests.lab.qemu.conftest import booted
+With MINUTES what was longest not seen comes first, and what would not end in time is skipped: several runs, one after
+the other, see all of it. When each test has passed last is kept beside what it saw.
+"""
 
-__all__ = ["booted"]
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.chaos import results
+from tests.chaos.machines import page
+from tests.chaos.machines.deployed import served
+from tests.chaos.machines.scene import Machines
+from tests.lab import desk
+from tests.lab.qemu.conftest import up
+
+#: Seconds of a test that was never seen, and of a switch to another topology.
+UNKNOWN_S, SWITCH_S = 480.0, 780.0
+HERE = Path(__file__).parent
+BEGAN = time.monotonic()
+#: Files of which a test was run: their topology is deployed.
+BEGUN: set[Path] = set()
+
+
+@pytest.fixture(scope="module")
+def booted() -> Iterator[None]:
+    """Two machines on a cable, with a deploy of before where one is kept."""
+    yield from up(DISKS="kept")
+
+
+@pytest.fixture(scope="module")
+def scene(request: pytest.FixtureRequest, booted: None) -> Machines:
+    """With the topology of the test's file."""
+    return served(request.module.TOPOLOGY)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """File by file, since a switch of the topology takes as long as two faults."""
+    here = [item for item in items if _is_timed(item)]
+    if not here or minutes() is None:
+        return
+    passed = page.read().passed.get(_arch(), {})
+    when = {item: results.committed_at(passed[_name(item)].code) if _name(item) in passed else 0 for item in here}
+    of_file = {item.path: min(when[each] for each in here if each.path == item.path) for item in here}
+    ordered = iter(sorted(here, key=lambda item: (of_file[item.path], item.path, when[item])))
+    items[:] = [next(ordered) if item in when else item for item in items]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skipped where there is no time left for it."""
+    whole = minutes()
+    if whole is None or not _is_timed(item):
+        return
+    seen = page.read().passed.get(_arch(), {}).get(_name(item))
+    wanted_s = seen.took_s if seen else UNKNOWN_S
+    if BEGUN and item.path not in BEGUN:
+        wanted_s += SWITCH_S
+    left_s = whole * 60 - (time.monotonic() - BEGAN)
+    if left_s < wanted_s:
+        pytest.skip(f"{max(0, left_s) / 60:.0f} minutes are left: another `make test-machines` begins with it")
+    BEGUN.add(item.path)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Keep when it has passed."""
+    report = yield
+    if report.when == "call" and report.passed and _is_timed(item):
+        page.passed(_arch(), _name(item), page.Passed(results.code(without=()), round(report.duration)))
+    return report
+
+
+def minutes() -> float | None:
+    """What MINUTES says; None: as long as it takes."""
+    text = os.environ.get("MINUTES")
+    if not text:
+        return None
+    if not text.isdigit():
+        raise pytest.UsageError(f"MINUTES is `{text}`: expected a whole number")
+    return float(text)
+
+
+def _is_timed(item: pytest.Item) -> bool:
+    """Whether it is one on machines, of this folder."""
+    return item.path.parent == HERE and item.get_closest_marker("machines") is not None
+
+
+def _arch() -> str:
+    return os.environ.get("ARCH") or desk.remembered().arch
+
+
+def _name(item: pytest.Item) -> str:
+    return item.nodeid.rpartition("/")[2]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from tests.chaos import markdown, results
 from tests.chaos.fault import Fault
@@ -46,12 +46,23 @@ Two streaming clients ask the head's proxy meanwhile. The columns are those of [
 """
 
 
+@dataclass(frozen=True)
+class Passed:
+    """When a test has passed last, by the commit, and its seconds."""
+
+    code: str
+    took_s: float
+
+
 @dataclass
 class Kept:
-    """`machines`: by architecture, facts of a deploy by FACTS, and what the doctor said of RDMA."""
+    """`machines`: by architecture, facts of a deploy by FACTS, and what the doctor said of RDMA. `passed`: tests by
+    architecture and name.
+    """
 
     machines: dict[str, dict[str, str]] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
+    passed: dict[str, dict[str, Passed]] = field(default_factory=dict)
 
 
 def read() -> Kept:
@@ -59,7 +70,10 @@ def read() -> Kept:
     if not PATH.exists():
         return Kept()
     kept = json.loads(PATH.read_text())
-    return Kept(kept["machines"], [Row(**row) for row in kept["rows"]])
+    passed = {
+        arch: {name: Passed(**each) for name, each in tests.items()} for arch, tests in kept.get("passed", {}).items()
+    }
+    return Kept(kept["machines"], [Row(**row) for row in kept["rows"]], passed)
 
 
 def tell(arch: str, **facts: str) -> None:
@@ -69,12 +83,19 @@ def tell(arch: str, **facts: str) -> None:
     _write(kept)
 
 
+def passed(arch: str, name: str, seen: Passed) -> None:
+    """Keep that a test has passed."""
+    kept = read()
+    kept.passed.setdefault(arch, {})[name] = seen
+    _write(kept)
+
+
 def keep(row: Row) -> None:
     """Keep a row, in place of what was seen of the same fault before."""
     kept = read()
     scenes = [(topology, arch) for arch in ARCHITECTURES.values() for topology in TOPOLOGIES]
     faults = [(f"{topology}/{arch}", fault.name) for topology, arch in scenes for fault in of(topology)]
-    _write(Kept(kept.machines, markdown.ordered([*kept.rows, row], faults)))
+    _write(replace(kept, rows=markdown.ordered([*kept.rows, row], faults)))
 
 
 def of(topology: str) -> list[Fault]:
@@ -94,6 +115,13 @@ def page(kept: Kept) -> str:
     for arch in seen:
         if doctor := kept.machines[arch].get("doctor"):
             parts.append(f"\n## What the doctor says of RDMA, {arch}\n\n```text\n{doctor}\n```")
+    for arch in seen:
+        # A row of a table of faults is a test too.
+        if tests := {name: each for name, each in kept.passed.get(arch, {}).items() if "[" not in name}:
+            parts += [f"\n## What else has passed, {arch}\n", "| test | took, s | with |", "|---|---|---|"]
+            parts += [
+                f"| {_sentence(name)} | {each.took_s:.0f} | {each.code} |" for name, each in sorted(tests.items())
+            ]
     for topology, arch in ((topology, arch) for arch in seen for topology in TOPOLOGIES):
         if rows := [row for row in kept.rows if row.scene == f"{topology}/{arch}"]:
             parts += [f"\n## Faults, {topology}, {arch}\n{ROWS}", *markdown.table(rows)]
@@ -102,6 +130,12 @@ def page(kept: Kept) -> str:
     if missing := [arch for arch in ARCHITECTURES.values() if arch not in seen]:
         parts.append(f"\nNot run for this page: {' and '.join(missing)}.")
     return "\n".join(parts) + "\n"
+
+
+def _sentence(name: str) -> str:
+    """A test's name in words, behind its file's."""
+    file, _, test = name.partition("::test_")
+    return f"{file.removeprefix('test_').removesuffix('.py')}: {test.replace('_', ' ')}"
 
 
 def _reboot(kept: Kept, arch: str) -> str:

@@ -6,13 +6,14 @@ import os
 import shutil
 import subprocess
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from tests.lab import cgroup, network
 from tests.lab.cables import Port
 from tests.lab.desk import Desk, remembered
-from tests.lab.qemu import accelerator, artefacts, command, image, initramfs, qmp, taps, units
+from tests.lab.qemu import accelerator, artefacts, command, image, initramfs, kept, qmp, taps, units
 from tests.lab.settings import HOME, KNOWN_HOSTS, LINKS, LOGIN, SSH_KEY, LabNode
 from tests.lab.shell import LabError, run, say
 
@@ -37,10 +38,10 @@ def prepare(desk: Desk, count: int) -> Path:
             raise LabError(f"`{name}` is not installed; `MACHINES=vm make lab-packages` installs what machines need")
     if not taps.TUN.exists():
         raise LabError(f"{taps.TUN} is not there; a machine's network needs it (modprobe tun)")
-    kept = image.place(desk)
+    place = image.place(desk)
     # Those that run have their part already.
     more = sum(not cgroup.is_running(LabNode(index)) for index in range(count))
-    refuse_too_many(desk, more, is_made=kept.folder.is_dir() and artefacts.DISK.exists())
+    refuse_too_many(desk, more, is_made=place.folder.is_dir() and artefacts.DISK.exists())
     made = image.ensure(desk)
     accelerator.chosen(desk.arch, made.kernel, made.initramfs)
     artefacts.ensure(desk.arch)
@@ -113,6 +114,16 @@ def boot(node: LabNode) -> bool:
 def discard(node: LabNode) -> None:
     """A folder is all that there is of it."""
     shutil.rmtree(node.home)
+
+
+def keep(nodes: Sequence[LabNode]) -> None:
+    """Their disks, and the keys that others know them by."""
+    kept.keep(nodes)
+
+
+def give(node: LabNode, shared: Path) -> bool:
+    """A copy, so that what is kept stays as it is."""
+    return kept.give(node, shared)
 
 
 def renumber(node: LabNode, old: str) -> None:

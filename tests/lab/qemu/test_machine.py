@@ -322,6 +322,50 @@ def test_when_one_machine_does_not_come_up_none_is_left_running_and_no_new_one_i
     assert (off, gone, torn) == (rest, new, [] if rest else [new])
 
 
+class Kept:
+    """Two machines that go off when they are told to, of which one may not."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, stays: str = "") -> None:
+        self.on, self.stays = {each.name for each in NODES[:2]}, stays
+        self.done: list[str] = []
+        monkeypatch.setattr(verbs, "known_nodes", lambda: NODES[:2])
+        monkeypatch.setattr(verbs, "run", lambda *argv, check: self.off(argv[-2]))
+        monkeypatch.setattr(node.HOSTS, "BOOT_S", 0.0)
+        monkeypatch.setattr(node, "ssh_argv", lambda each: [each.name])
+        monkeypatch.setattr(cgroup, "is_running", lambda each: each.name in self.on)
+        monkeypatch.setattr(node, "power_on", lambda each: self.on.add(each.name))
+        monkeypatch.setattr(node, "wait_until_up", lambda each: self.done.append(f"{each.name} is up"))
+        monkeypatch.setattr(node.HOSTS, "keep", lambda nodes: self.done.append("kept"))
+
+    def off(self, name: str) -> str:
+        self.on -= {name} - {self.stays}
+        return ""
+
+
+def test_machines_are_kept_when_all_are_off_and_booted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept(monkeypatch)
+    verbs.keep()
+    assert kept.done == ["kept", "spark-1 is up", "spark-2 is up"] and len(kept.on) == 2
+
+
+def test_when_one_does_not_go_off_none_is_kept_and_all_are_booted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept(monkeypatch, stays="spark-2")
+    with pytest.raises(LabError, match=r"^spark-2 is not off after 0 s; its console is "):
+        verbs.keep()
+    assert kept.done == ["spark-1 is up", "spark-2 is up"]
+
+
+def test_machines_that_are_off_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept(monkeypatch)
+    kept.on = {"spark-1"}
+    with pytest.raises(LabError, match=r"^spark-2 is off: all are kept or none; `python -m tests.lab up` boots them$"):
+        verbs.keep()
+    monkeypatch.setattr(verbs, "known_nodes", list)
+    with pytest.raises(LabError, match=r"^every node is off: "):
+        verbs.keep()
+    assert not kept.done
+
+
 def test_a_machine_that_went_off_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node, "run", lambda *argv, check: "")
     monkeypatch.setattr(node, "_STARTED_S", 0.0)

@@ -1,28 +1,21 @@
-"""The deploy, whole, on two virtual machines, and faults that want a kernel of their own under clients that count.
-
-`make test-machines` runs it. The tests follow each other on the same machines. What they see is in docs/machines.md.
-"""
+"""Replicas on two virtual machines: what a deploy makes of them, and faults under clients that count."""
 
 from __future__ import annotations
 
 import re
 import time
-from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from operations.paths import ARP, ENGINE, PROXY, SLICE, run_folder
-from tests.chaos import results
-from tests.chaos.__main__ import attempt
 from tests.chaos.fault import Fault
 from tests.chaos.machines import page
+from tests.chaos.machines.deployed import SILENT_S, assert_shut, deployed_again, happens
 from tests.chaos.machines.faults import RAILS
-from tests.chaos.machines.scene import CLUSTER, INVENTORIES, REPLICAS, Machines
+from tests.chaos.machines.scene import REPLICAS, Machines
 from tests.lab import cluster, desk, guarding
 from tests.lab.cluster import HEAD, WORKER, doctor, on
-from tests.lab.outside import PROXY as DOOR
-from tests.lab.outside import SSH, route, without_firewall
 from tests.lab.qemu import accelerator, command
 from tests.lab.qemu.units import RDMA
 from tests.lab.scan import open_ports
@@ -31,33 +24,14 @@ from tests.support.waiting import until
 
 # A deploy takes a quarter of an hour where it is emulated.
 pytestmark = [pytest.mark.lab, pytest.mark.machines, pytest.mark.timeout(3 * 3600)]
+TOPOLOGY = REPLICAS
 #: Of the worker's first rail.
 DEVICE = RDMA["rail0"]
 #: A plan whose ranks want RDMA: what is deployed uses none.
 WANTS_RDMA = "topology=cluster recipe=gpt-oss-120b-mxfp4"
 #: Ports of nobody's, for a program in the engine's control group and for one beside it.
 INSIDE, BESIDE = 9901, 9902
-ENGINE_PORT = 8001
-PATIENCE_S, SILENT_S = 300.0, 20.0
-LABELS = f"docker inspect --format '{{{{.Config.Labels}}}}' {ENGINE}"
-
-
-def minutes_since(start: float) -> str:
-    return f"{(time.monotonic() - start) / 60:.1f} minutes"
-
-
-@pytest.fixture(scope="module")
-def scene(booted: None) -> Machines:
-    """Machines that serve: deployed, and asked for a first chat."""
-    arch, start = desk.remembered().arch, time.monotonic()
-    scene = Machines.here(REPLICAS)
-    is_first = not on(HEAD, "ls /etc/tandem", check=False)
-    done = scene.deploy()
-    assert done.code == 0, done.text[-5000:]
-    assert cluster.complete(scene.endpoint()) == 8
-    page.tell(arch, code=results.code(without=()), **({"first_chat": minutes_since(start)} if is_first else {}))
-    scene.look()
-    return scene
+PATIENCE_S = 300.0
 
 
 def test_both_nodes_serve_confined_on_cgroup_v2_alone(scene: Machines) -> None:
@@ -86,25 +60,22 @@ def test_both_nodes_serve_confined_on_cgroup_v2_alone(scene: Machines) -> None:
 
 
 def test_a_second_deploy_changes_nothing(scene: Machines) -> None:
-    start = time.monotonic()
-    again = scene.deploy()
-    assert (again.code, again.changes) == (0, 0), again.text[-5000:]
-    page.tell(scene.variant, second=f"{minutes_since(start)}, no changes")
+    page.tell(scene.variant, second=f"{deployed_again(scene)}, no changes")
 
 
 def test_the_doctor_measures_rdma_and_finds_a_device_that_is_gone(scene: Machines) -> None:
-    _, told, _ = doctor(inventory=INVENTORIES[REPLICAS])
+    _, told, _ = doctor(inventory=scene.inventory)
     measured = [" ".join(line.split()) for line in told.splitlines() if "RDMA" in line]
     for rail in RAILS:
         assert any("GB/s" in line and (LINKS[rail] in line or RDMA[rail] in line) for line in measured), told
     on(WORKER, f"rdma link delete {DEVICE}")
     try:
-        code, _, bad = doctor("NET=0", inventory=INVENTORIES[REPLICAS], knobs=WANTS_RDMA)
+        code, _, bad = doctor("NET=0", inventory=scene.inventory, knobs=WANTS_RDMA)
     finally:
         on(WORKER, f"systemctl restart lab-{DEVICE}")
     gone = [row for row in bad if "rdma-no-device" in row]
     assert code != 0 and len(gone) == 1 and WORKER.name in gone[0], bad
-    _, _, bad = doctor("NET=0", inventory=INVENTORIES[REPLICAS], knobs=WANTS_RDMA)
+    _, _, bad = doctor("NET=0", inventory=scene.inventory, knobs=WANTS_RDMA)
     assert not any("rdma-no-device" in row for row in bad), bad
     page.tell(
         scene.variant, doctor="\n".join([*measured, "", f"$ rdma link delete {DEVICE}    # on {WORKER.name}", *gone])
@@ -121,16 +92,9 @@ def test_the_guard_ends_a_container_through_cgroup_kill(scene: Machines) -> None
     scene.wait_until_all_answer(time.monotonic(), scene.PATIENCE_S)
 
 
-@pytest.mark.parametrize("fault", page.of(REPLICAS), ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", page.of(TOPOLOGY), ids=lambda fault: fault.name)
 def test_under_load(scene: Machines, fault: Fault) -> None:
     happens(scene, fault)
-
-
-def happens(scene: Machines, fault: Fault) -> None:
-    """Requests sent and lost, seconds until it serves; a deploy behind it, and one more that changes nothing."""
-    seen = replace(attempt(scene, fault), code=results.code(without=()))
-    page.keep(seen)
-    assert not seen.problems, seen.problems
 
 
 def test_the_kernel_s_settings_are_in_force_after_boots(scene: Machines) -> None:
@@ -163,48 +127,8 @@ def test_from_the_office_ssh_and_the_proxy_answer(scene: Machines) -> None:
     assert_shut()
 
 
-def assert_shut() -> None:
-    """All ports of both nodes, also by a route to the fabric; and that without the firewall they were not."""
-    fabric = {HEAD: "192.168.177.11", WORKER: "192.168.177.12"}
-    for node, address in fabric.items():
-        assert open_ports(node.address, silent_s=SILENT_S) == {SSH, DOOR}, node.name
-        with route(node):
-            assert open_ports(address, silent_s=SILENT_S) <= {SSH}, node.name
-    with without_firewall(), route(HEAD):
-        assert open_ports(fabric[HEAD], [ENGINE_PORT], silent_s=SILENT_S) == {ENGINE_PORT}
-
-
 def dropped() -> int:
     """Packets for sockets of the engine's group that the worker's firewall has dropped."""
     found = re.search(r"packets (\d+)", on(WORKER, "nft list counter inet tandem engine"))
     assert found
     return int(found[1])
-
-
-@pytest.fixture(scope="module")
-def cluster_of_two(booted: None) -> Machines:
-    """Machines that serve one engine of two ranks."""
-    scene = Machines.here(CLUSTER)
-    start = time.monotonic()
-    is_switch = "topology:replicas" in on(HEAD, LABELS, check=False)
-    done = scene.deploy()
-    assert done.code == 0, done.text[-5000:]
-    assert cluster.complete(scene.endpoint()) == 8
-    if is_switch:
-        page.tell(scene.variant, to_cluster=minutes_since(start))
-    scene.look()
-    return scene
-
-
-def test_a_second_deploy_of_a_cluster_changes_nothing(cluster_of_two: Machines) -> None:
-    again = cluster_of_two.deploy()
-    assert (again.code, again.changes) == (0, 0), again.text[-5000:]
-
-
-def test_from_the_office_a_cluster_is_ssh_and_the_proxy(cluster_of_two: Machines) -> None:
-    assert_shut()
-
-
-@pytest.mark.parametrize("fault", page.of(CLUSTER), ids=lambda fault: fault.name)
-def test_a_cluster_under_load(cluster_of_two: Machines, fault: Fault) -> None:
-    happens(cluster_of_two, fault)
