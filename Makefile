@@ -129,7 +129,7 @@ rehearse: lab-up ## the whole cluster on this machine, without a GPU: boot, depl
 	@$(PYINFRA) $(LAB) deploy.py --data topology=$(TOPOLOGY) --data executor=$(EXECUTOR)
 	@$(BIN)/python -m tests.lab.chat $(LAB)
 
-lab-up: lab-packages $(VENV)/.dev ## boot the lab's hosts (NODES=2 WIRING=cable|ring|switch OS=debian12|debian13 RENDERER=networkd|NetworkManager MACHINES=vm ARCH=amd64|arm64)
+lab-up: lab-packages $(VENV)/.dev ## boot the lab's hosts (NODES=2 WIRING=cable|ring|switch OS=debian12|debian13 RENDERER=networkd|NetworkManager MACHINES=vm ARCH=amd64|arm64 DISKS=kept)
 	@$(BIN)/python -m tests.lab up
 
 lab-down: $(VENV)/.dev ## remove the lab's hosts; what was built stays
@@ -170,9 +170,9 @@ test-other-kind: lab-packages $(VENV)/.dev ## the topologies on Debian 13, Netwo
 test-machines: export MACHINES = vm
 MINUTES ?= 28
 test-machines: export MINUTES := $(MINUTES)
-test-machines: lab-packages $(VENV)/.dev ## virtual machines (root): kernel, cgroups, RDMA, netdevs that go; then the deploy, whole, and faults under load: docs/machines.md (ARCH=amd64|arm64, both without it; MINUTES=28 for each: what was longest not seen comes first)
+test-machines: lab-packages $(VENV)/.dev ## virtual machines (root): what a kernel of their own has, the deploy, and faults under load (ARCH=amd64|arm64, or both; MINUTES=28 for each; docs/first-hour.md)
 	@failed=0; for arch in $(or $(ARCH),amd64 arm64); do \
-		ARCH=$$arch $(BIN)/pytest -m machines --durations=12 -rs tests/lab/qemu tests/chaos/machines || failed=1; done; exit $$failed
+		ARCH=$$arch $(BIN)/pytest -m machines --durations=12 --no-fold-skipped tests/lab/qemu tests/chaos/machines || failed=1; done; exit $$failed
 
 test-long: lab-packages $(VENV)/.dev ## what is too long for `make test`: renewals in turn, a Hub with a token, keys with a node away, `make bench` on the lab, all ports in each topology, TLS, the virtual address, the fallback, pipeline stages over four hosts and a ring of three, pairs side by side, some recipes (root), takes the lab down; and many random inputs
 	@$(BIN)/pytest -m long --durations=12 tests/e2e

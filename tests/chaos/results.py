@@ -29,11 +29,6 @@ def code(without: Sequence[str] = MACHINES) -> str:
     return commit + ("-dirty" if _git("status", "--porcelain", *what) else "")
 
 
-def committed_at(code: str) -> int:
-    """When a commit was made, in seconds since 1970; 0: it is not known here."""
-    return int(_git("log", "-1", "--format=%ct", code.removesuffix("-dirty"), "--") or 0)
-
-
 def _git(*argv: str) -> str:
     return subprocess.run(["git", *argv], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
 

@@ -30,8 +30,10 @@ def up(count: int) -> None:
     desk.remember(wanted)
     for each in new:
         each.console.unlink(missing_ok=True)
-    if has_kept_disks and new and not [each for each in new if node.HOSTS.give(each, shared)]:
-        say(f"no disk is kept of {wanted.kind}: the nodes begin bare")
+    if has_kept_disks and new != nodes:
+        say("nodes that are there already keep their disks, and new ones begin bare")
+    elif has_kept_disks and not node.HOSTS.give(nodes, shared):
+        say(f"no disks are kept of {count} nodes of {wanted.kind}: they begin bare")
     for each in nodes:
         node.make(each, wanted, shared)
     network.wire_up(nodes)
@@ -115,6 +117,7 @@ def keep() -> None:
     nodes, within_s = known_nodes(), node.HOSTS.BOOT_S
     if off := [each.name for each in nodes if not cgroup.is_running(each)] or ([] if nodes else ["every node"]):
         raise LabError(f"{', '.join(off)} is off: all are kept or none; `python -m tests.lab up` boots them")
+    node.HOSTS.can_keep(nodes)
     try:
         for each in nodes:
             run(*node.ssh_argv(each), "sudo systemctl poweroff", check=False)

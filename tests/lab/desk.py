@@ -81,7 +81,7 @@ def chosen(environment: Mapping[str, str], count: int) -> Desk:
 
 
 def wants_kept_disks(environment: Mapping[str, str], desk: Desk) -> bool:
-    """Whether nodes that are made begin with what was kept of them (DISKS); raises LabError."""
+    """Whether DISKS says that new nodes begin with kept disks; raises LabError."""
     if _one_of(environment, "DISKS", ("bare", "kept"), "bare") == "bare":
         return False
     if desk.machines != "vm":

@@ -37,11 +37,14 @@ class Hosts(Protocol):
     def discard(self, node: LabNode) -> None:
         """Delete its files; nothing of it runs."""
 
-    def keep(self, nodes: Sequence[LabNode]) -> None:
-        """Copy the disks of nodes that are off; raises LabError where that can't be."""
+    def can_keep(self, nodes: Sequence[LabNode]) -> None:
+        """Raises LabError where copies of their disks can't be made."""
 
-    def give(self, node: LabNode, shared: Path) -> bool:
-        """Let a node that is to be made begin with what was kept of it; returns whether anything was."""
+    def keep(self, nodes: Sequence[LabNode]) -> None:
+        """Copy the disks of nodes that are off; raises LabError."""
+
+    def give(self, nodes: Sequence[LabNode], shared: Path) -> bool:
+        """Let new nodes begin with these copies; returns whether there are copies of these and of no others."""
 
     def renumber(self, node: LabNode, old: str) -> None:
         """Give it another address in the office while it runs: `node.address` in the place of an old one."""

@@ -104,13 +104,18 @@ def choose_kernel(node: LabNode, name: str) -> None:
     raise LabError(f"{node.name} has no kernel of its own that it could boot: MACHINES=vm has")
 
 
-def keep(nodes: Sequence[LabNode]) -> None:
+def can_keep(nodes: Sequence[LabNode]) -> None:
     """They are made in seconds."""
-    raise LabError("disks of hosts in namespaces are not kept: MACHINES=vm has it")
+    raise LabError("disks of hosts in namespaces are not kept: MACHINES=vm keeps them")
 
 
-def give(node: LabNode, shared: Path) -> bool:
-    """Nothing of it was kept."""
+def keep(nodes: Sequence[LabNode]) -> None:
+    """They are not."""
+    can_keep(nodes)
+
+
+def give(nodes: Sequence[LabNode], shared: Path) -> bool:
+    """There are no copies."""
     return False
 
 

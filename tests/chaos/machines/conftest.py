@@ -1,7 +1,7 @@
-"""Machines that serve, and what of these tests is run where there is not the time for all of them.
+"""Machines that serve, and the choice among their tests where there is no time for all.
 
-With MINUTES what was longest not seen comes first, and what would not end in time is skipped: several runs, one after
-the other, see all of it. When each test has passed last is kept beside what it saw.
+With MINUTES the test whose last try is the oldest comes first. What would not end in time is skipped. The last try of
+each test is kept in docs/machines.json.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Generator, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ BEGAN = time.monotonic()
 BEGUN: set[Path] = set()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def booted() -> Iterator[None]:
     """Two machines on a cable, with a deploy of before where one is kept."""
     yield from up(DISKS="kept")
@@ -45,25 +46,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = [item for item in items if _is_timed(item)]
     if not here or minutes() is None:
         return
-    passed = page.read().passed.get(_arch(), {})
-    when = {item: results.committed_at(passed[_name(item)].code) if _name(item) in passed else 0 for item in here}
+    tried = page.read().tried.get(_arch(), {})
+    # Never tried is older than any time.
+    when = {item: tried[_name(item)].at if _name(item) in tried else "" for item in here}
     of_file = {item.path: min(when[each] for each in here if each.path == item.path) for item in here}
     ordered = iter(sorted(here, key=lambda item: (of_file[item.path], item.path, when[item])))
     items[:] = [next(ordered) if item in when else item for item in items]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skipped where there is no time left for it."""
+    """Skipped where there is no time left for it; the first one is always tried."""
     whole = minutes()
     if whole is None or not _is_timed(item):
         return
-    seen = page.read().passed.get(_arch(), {}).get(_name(item))
-    wanted_s = seen.took_s if seen else UNKNOWN_S
-    if BEGUN and item.path not in BEGUN:
-        wanted_s += SWITCH_S
+    seen = page.read().tried.get(_arch(), {}).get(_name(item))
+    wanted_s = (seen.took_s if seen else UNKNOWN_S) + (0 if item.path in BEGUN else SWITCH_S)
     left_s = whole * 60 - (time.monotonic() - BEGAN)
-    if left_s < wanted_s:
-        pytest.skip(f"{max(0, left_s) / 60:.0f} minutes are left: another `make test-machines` begins with it")
+    if BEGUN and left_s < wanted_s:
+        pytest.skip(f"{max(0, left_s) / 60:.0f} minutes are left: it is for another `make test-machines`")
     BEGUN.add(item.path)
 
 
@@ -71,10 +71,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Keep when it has passed."""
+    """Keep each try, also one whose machines could not be had."""
     report = yield
-    if report.when == "call" and report.passed and _is_timed(item):
-        page.passed(_arch(), _name(item), page.Passed(results.code(without=()), round(report.duration)))
+    if _is_timed(item) and (report.when == "call" or (report.when == "setup" and report.failed)):
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        seen = page.Tried(at, results.code(without=()), round(report.duration), report.passed)
+        page.tried(_arch(), _name(item), seen)
     return report
 
 
@@ -83,7 +85,7 @@ def minutes() -> float | None:
     text = os.environ.get("MINUTES")
     if not text:
         return None
-    if not text.isdigit():
+    if not text.isdecimal():
         raise pytest.UsageError(f"MINUTES is `{text}`: expected a whole number")
     return float(text)
 

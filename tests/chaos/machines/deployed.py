@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from dataclasses import replace
 
@@ -10,9 +12,9 @@ from tests.chaos import results
 from tests.chaos.__main__ import attempt
 from tests.chaos.fault import Fault
 from tests.chaos.machines import page
-from tests.chaos.machines.scene import Machines
+from tests.chaos.machines.scene import CLUSTER, Machines
 from tests.lab import cluster
-from tests.lab.cluster import HEAD, WORKER, lab, on
+from tests.lab.cluster import HEAD, WORKER, on
 from tests.lab.outside import PROXY as DOOR
 from tests.lab.outside import SSH, route, without_firewall
 from tests.lab.scan import open_ports
@@ -24,7 +26,7 @@ _LABELS = f"docker inspect --format '{{{{.Config.Labels}}}}' {ENGINE}"
 
 
 def served(topology: str) -> Machines:
-    """Machines that serve: deployed, and asked for a first chat. Those that had nothing are kept for later runs."""
+    """Machines that serve: deployed, and asked for a first chat. Disks of a first deploy are kept for later runs."""
     start = time.monotonic()
     scene = Machines.here(topology)
     is_first = not on(HEAD, "ls /etc/tandem", check=False)
@@ -32,13 +34,16 @@ def served(topology: str) -> Machines:
     done = scene.deploy()
     assert done.code == 0, done.text[-5000:]
     assert cluster.complete(scene.endpoint()) == 8
-    name = "first_chat" if is_first else "to_cluster" if was_replicas and scene.topology == "cluster" else ""
-    facts = {name: f"{_minutes_since(start)}, as {topology}" if is_first else _minutes_since(start)} if name else {}
-    page.tell(scene.variant, code=results.code(without=()), **facts)
+    page.tell(scene.variant, code=results.code(without=()))
     if is_first:
-        lab("keep")
-        scene.wait_until_all_answer(time.monotonic(), scene.PATIENCE_S)
+        page.tell(scene.variant, first_chat=f"{_minutes_since(start)}, {topology}")
+    elif was_replicas and topology == CLUSTER:
+        page.tell(scene.variant, to_cluster=_minutes_since(start))
     scene.look()
+    if is_first:
+        # It only saves later runs time.
+        subprocess.run([sys.executable, "-m", "tests.lab", "keep"], cwd=cluster.ROOT, check=False)
+        scene.wait_until_all_answer(time.monotonic(), scene.PATIENCE_S)
     return scene
 
 

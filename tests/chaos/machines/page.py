@@ -24,7 +24,7 @@ FACTS = {
     "first_chat": "first deploy, to a chat that is answered",
     "second": "second deploy",
     "to_cluster": "switch from replicas to a cluster, to a chat that is answered",
-    "code": "seen with",
+    "code": "last deploy with",
 }
 HEAD = """# Virtual machines
 
@@ -47,22 +47,24 @@ Two streaming clients ask the head's proxy meanwhile. The columns are those of [
 
 
 @dataclass(frozen=True)
-class Passed:
-    """When a test has passed last, by the commit, and its seconds."""
+class Tried:
+    """The last try of a test: when (UTC), with which commit, and its seconds."""
 
+    at: str
     code: str
     took_s: float
+    has_passed: bool = True
 
 
 @dataclass
 class Kept:
-    """`machines`: by architecture, facts of a deploy by FACTS, and what the doctor said of RDMA. `passed`: tests by
+    """`machines`: by architecture, facts of a deploy by FACTS, and what the doctor said of RDMA. `tried`: tests by
     architecture and name.
     """
 
     machines: dict[str, dict[str, str]] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
-    passed: dict[str, dict[str, Passed]] = field(default_factory=dict)
+    tried: dict[str, dict[str, Tried]] = field(default_factory=dict)
 
 
 def read() -> Kept:
@@ -70,10 +72,8 @@ def read() -> Kept:
     if not PATH.exists():
         return Kept()
     kept = json.loads(PATH.read_text())
-    passed = {
-        arch: {name: Passed(**each) for name, each in tests.items()} for arch, tests in kept.get("passed", {}).items()
-    }
-    return Kept(kept["machines"], [Row(**row) for row in kept["rows"]], passed)
+    tried = {arch: {name: Tried(**each) for name, each in tests.items()} for arch, tests in kept["tried"].items()}
+    return Kept(kept["machines"], [Row(**row) for row in kept["rows"]], tried)
 
 
 def tell(arch: str, **facts: str) -> None:
@@ -83,10 +83,10 @@ def tell(arch: str, **facts: str) -> None:
     _write(kept)
 
 
-def passed(arch: str, name: str, seen: Passed) -> None:
-    """Keep that a test has passed."""
+def tried(arch: str, name: str, seen: Tried) -> None:
+    """Keep the last try of a test."""
     kept = read()
-    kept.passed.setdefault(arch, {})[name] = seen
+    kept.tried.setdefault(arch, {})[name] = seen
     _write(kept)
 
 
@@ -117,11 +117,10 @@ def page(kept: Kept) -> str:
             parts.append(f"\n## What the doctor says of RDMA, {arch}\n\n```text\n{doctor}\n```")
     for arch in seen:
         # A row of a table of faults is a test too.
-        if tests := {name: each for name, each in kept.passed.get(arch, {}).items() if "[" not in name}:
-            parts += [f"\n## What else has passed, {arch}\n", "| test | took, s | with |", "|---|---|---|"]
-            parts += [
-                f"| {_sentence(name)} | {each.took_s:.0f} | {each.code} |" for name, each in sorted(tests.items())
-            ]
+        tests = [(name, each) for name, each in sorted(kept.tried.get(arch, {}).items()) if "[" not in name]
+        if tests:
+            head = "| test | took, s | seen | with |"
+            parts += [f"\n## Tests beside faults, {arch}\n", head, "|---|---|---|---|", *map(_line, tests)]
     for topology, arch in ((topology, arch) for arch in seen for topology in TOPOLOGIES):
         if rows := [row for row in kept.rows if row.scene == f"{topology}/{arch}"]:
             parts += [f"\n## Faults, {topology}, {arch}\n{ROWS}", *markdown.table(rows)]
@@ -132,10 +131,13 @@ def page(kept: Kept) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _sentence(name: str) -> str:
-    """A test's name in words, behind its file's."""
-    file, _, test = name.partition("::test_")
-    return f"{file.removeprefix('test_').removesuffix('.py')}: {test.replace('_', ' ')}"
+def _line(test: tuple[str, Tried]) -> str:
+    """A row of a table; the test's name in words, behind its file's."""
+    name, seen = test
+    file, _, words = name.partition(".py::test_")
+    topic = file.rpartition("_")[2]
+    verdict = "passed" if seen.has_passed else "failed"
+    return f"| {topic}: {words.replace('_', ' ')} | {seen.took_s:.0f} | {verdict} | {seen.code} |"
 
 
 def _reboot(kept: Kept, arch: str) -> str:

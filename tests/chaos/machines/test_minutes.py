@@ -8,10 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from tests.chaos import results
 from tests.chaos.machines import conftest, page
 
-COMMITS = {"old": 100, "new": 200}
+OLD, NEW = "2026-01-01T00:00:00+00:00", "2026-02-01T00:00:00+00:00"
 
 
 class Item:
@@ -26,19 +25,18 @@ class Item:
         return SimpleNamespace() if self.is_timed and name == "machines" else None
 
 
-def item(name: str) -> pytest.Item:
-    return cast("pytest.Item", Item(name))
-
-
 @pytest.fixture(autouse=True)
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has passed is kept in a place of its own."""
+    """Tries are kept in a place of their own."""
     monkeypatch.setattr(page, "PATH", tmp_path / "machines.json")
     monkeypatch.setattr(page, "PAGE", tmp_path / "machines.md")
-    monkeypatch.setattr(results, "committed_at", lambda code: COMMITS[code])
     monkeypatch.setattr(conftest, "BEGUN", set())
     monkeypatch.setenv("ARCH", "arm64")
     monkeypatch.setenv("MINUTES", "30")
+
+
+def tried(name: str, at: str = NEW, took_s: float = 60, arch: str = "arm64") -> None:
+    page.tried(arch, name, page.Tried(at, "7a266a24636e", took_s))
 
 
 def ordered(*names: str) -> list[str]:
@@ -49,52 +47,78 @@ def ordered(*names: str) -> list[str]:
     return [each.nodeid.rpartition("/")[2] for each in items]
 
 
-def test_what_was_longest_not_seen_comes_first_file_by_file() -> None:
-    page.passed("arm64", "test_replicas.py::test_a", page.Passed("new", 60))
-    page.passed("arm64", "test_replicas.py::test_b", page.Passed("old", 60))
-    page.passed("amd64", "test_cluster.py::test_c", page.Passed("new", 60))
-    names = ("test_replicas.py::test_a", "test_replicas.py::test_b", "test_cluster.py::test_c")
+def is_left(monkeypatch: pytest.MonkeyPatch, name: str, after_minutes: float) -> str:
+    """The reason why a test is left for another run, so many minutes after the begin; empty: it is run."""
+    now = conftest.BEGAN + after_minutes * 60
+    monkeypatch.setattr(conftest, "time", SimpleNamespace(monotonic=lambda: now))
+    try:
+        conftest.pytest_runtest_setup(cast("pytest.Item", Item(name)))
+    except pytest.skip.Exception as reason:
+        return str(reason)
+    return ""
+
+
+def test_the_oldest_try_comes_first_file_by_file() -> None:
+    names = ("test_1_replicas.py::test_a", "test_1_replicas.py::test_b", "test_2_cluster.py::test_c")
+    tried(names[0])
+    tried(names[1], OLD)
+    tried(names[2], arch="amd64")
     assert ordered(*names) == [names[2], names[1], names[0]]
-    page.passed("arm64", "test_cluster.py::test_c", page.Passed("new", 60))
+    tried(names[2])
     assert ordered(*names) == [names[1], names[0], names[2]]
 
 
-def test_without_minutes_they_come_as_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_minutes_they_come_as_they_are_written_and_all_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MINUTES")
-    page.passed("arm64", "test_replicas.py::test_a", page.Passed("new", 60))
-    names = ("test_replicas.py::test_a", "test_cluster.py::test_c")
+    names = ("test_1_replicas.py::test_a", "test_2_cluster.py::test_c")
+    tried(names[0])
     assert ordered(*names) == list(names)
-    monkeypatch.setattr(conftest, "BEGAN", float("-inf"))
-    conftest.pytest_runtest_setup(item(names[0]))
+    assert not [name for name in names if is_left(monkeypatch, name, 500)]
 
 
 def test_what_would_not_end_in_time_is_left_for_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conftest, "time", SimpleNamespace(monotonic=lambda: conftest.BEGAN + 24 * 60))
-    page.passed("arm64", "test_replicas.py::test_short", page.Passed("new", 300))
-    conftest.pytest_runtest_setup(item("test_replicas.py::test_short"))
-    with pytest.raises(pytest.skip.Exception, match=r"^6 minutes are left: another `make"):
-        conftest.pytest_runtest_setup(item("test_replicas.py::test_never_seen"))
+    tried("test_1_replicas.py::test_short", took_s=300)
+    # The first one is tried whatever the time: else one that takes longer never would be.
+    assert not is_left(monkeypatch, "test_1_replicas.py::test_never_tried", 29)
+    assert not is_left(monkeypatch, "test_1_replicas.py::test_short", 24)
+    told = is_left(monkeypatch, "test_1_replicas.py::test_never_tried", 24)
+    assert told == "6 minutes are left: it is for another `make test-machines`"
     # A switch of the topology takes longer than this test.
-    page.passed("arm64", "test_cluster.py::test_short", page.Passed("new", 300))
-    with pytest.raises(pytest.skip.Exception):
-        conftest.pytest_runtest_setup(item("test_cluster.py::test_short"))
+    tried("test_2_cluster.py::test_short", took_s=300)
+    assert is_left(monkeypatch, "test_2_cluster.py::test_short", 24)
+    assert not is_left(monkeypatch, "test_2_cluster.py::test_short", 10)
 
 
-def test_tests_that_need_no_machines_are_not_kept(request: pytest.FixtureRequest) -> None:
-    """Of this folder's tests these run everywhere, with the page's own file in reach."""
-    assert not conftest._is_timed(request.node) and conftest._is_timed(item("test_cluster.py::test_short"))
+@pytest.mark.parametrize(
+    ("when", "outcome", "kept"),
+    [("call", "passed", True), ("call", "failed", False), ("setup", "failed", False), ("setup", "passed", None)],
+)
+def test_each_try_is_kept(when: str, outcome: str, kept: bool | None) -> None:
+    """Also one whose machines could not be had; or it would come first in each run."""
+    name = "test_2_cluster.py::test_c"
+    report = SimpleNamespace(when=when, passed=outcome == "passed", failed=outcome == "failed", duration=61.4)
+    for is_timed in (False, True):
+        assert name not in page.read().tried.get("arm64", {})
+        hook = conftest.pytest_runtest_makereport(cast("pytest.Item", Item(name, is_timed=is_timed)), cast("Any", None))
+        next(hook)
+        with pytest.raises(StopIteration) as end:
+            hook.send(cast("Any", report))
+        assert end.value.value is report
+    seen = page.read().tried.get("arm64", {}).get(name)
+    assert (seen and (seen.has_passed, seen.took_s)) == (None if kept is None else (kept, 61))
 
 
-def test_minutes_are_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MINUTES", "half an hour")
-    with pytest.raises(pytest.UsageError, match=r"^MINUTES is `half an hour`: expected a whole number$"):
+@pytest.mark.parametrize("text", ["half an hour", "-3", "²"])
+def test_minutes_are_a_number(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINUTES", text)
+    with pytest.raises(pytest.UsageError, match=rf"^MINUTES is `{text}`: expected a whole number$"):
         conftest.minutes()
 
 
-def test_the_page_says_with_which_commit_a_test_has_passed() -> None:
+def test_the_page_has_tests_beside_faults() -> None:
     page.tell("arm64", kernel="6.12 aarch64")
-    page.passed("arm64", "test_cluster.py::test_from_the_office", page.Passed("old", 300))
-    page.passed("arm64", "test_cluster.py::test_from_the_office", page.Passed("new", 360))
-    page.passed("arm64", "test_cluster.py::test_under_load[a fault]", page.Passed("new", 360))
+    tried("test_2_cluster.py::test_from_the_office", OLD, 300)
+    tried("test_2_cluster.py::test_from_the_office", took_s=360)
+    tried("test_2_cluster.py::test_under_load[a fault]")
     told = page.PAGE.read_text()
-    assert "| cluster: from the office | 360 | new |" in told and "a fault" not in told
+    assert "| cluster: from the office | 360 | passed | 7a266a24636e |" in told and "a fault" not in told

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -26,6 +25,7 @@ HAS_UDEV = True
 _LOGIN_ID = 1000
 #: GiB: what all that machines boot and deploy from takes while it is made, and what a machine may come to write.
 _SHARED_GIB, _MACHINE_GIB = 10, 5
+can_keep, keep, give = kept.can_keep, kept.keep, kept.give
 #: What qemu says of a machine that its own system has reset.
 _REBOOT = "guest-reset"
 
@@ -114,16 +114,6 @@ def boot(node: LabNode) -> bool:
 def discard(node: LabNode) -> None:
     """A folder is all that there is of it."""
     shutil.rmtree(node.home)
-
-
-def keep(nodes: Sequence[LabNode]) -> None:
-    """Their disks, and the keys that others know them by."""
-    kept.keep(nodes)
-
-
-def give(node: LabNode, shared: Path) -> bool:
-    """A copy, so that what is kept stays as it is."""
-    return kept.give(node, shared)
 
 
 def renumber(node: LabNode, old: str) -> None:

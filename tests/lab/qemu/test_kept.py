@@ -48,7 +48,7 @@ def anew(folder: Path) -> list[str]:
     """What new machines begin with."""
     for node in NODES:
         shutil.rmtree(node.home)
-    return [command.disk(node).read_text() if kept.give(node, folder) else "" for node in NODES]
+    return [command.disk(node).read_text() for node in NODES] if kept.give(NODES, folder) else []
 
 
 def test_a_new_machine_begins_with_the_disk_and_the_host_key_that_were_kept(shared: Path) -> None:
@@ -60,8 +60,16 @@ def test_a_new_machine_begins_with_the_disk_and_the_host_key_that_were_kept(shar
     assert anew(shared)[0] == "deployed spark-1" and (shared / "kept").stat().st_mode & 0o077 == 0
 
 
-def test_of_a_machine_that_was_not_kept_nothing_is_begun(shared: Path) -> None:
-    assert anew(shared) == ["", ""] and not NODES[0].home.exists()
+def test_machines_of_which_not_all_are_kept_or_more_are_begin_with_nothing(shared: Path) -> None:
+    assert anew(shared) == [] and not NODES[0].home.exists()
+    for kept_ones, new_ones in ((NODES[:1], NODES), (NODES, NODES[:1])):
+        for each in NODES:
+            shutil.rmtree(each.home, ignore_errors=True)
+        make(shared, "deployed")
+        kept.keep(kept_ones)
+        for each in NODES:
+            shutil.rmtree(each.home)
+        assert not kept.give(new_ones, shared) and not NODES[0].home.exists()
 
 
 def test_what_is_kept_is_replaced_whole_or_not_at_all(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +85,15 @@ def test_what_is_kept_is_replaced_whole_or_not_at_all(shared: Path, monkeypatch:
     with pytest.raises(LabError, match="no space left"):
         kept.keep(NODES)
     monkeypatch.setattr(kept, "run", qemu_img_double)
-    assert kept._folder(image.Image(shared)).joinpath("spark-1/disk.qcow2").read_text() == "deployed spark-1"
+    assert (shared / "kept/spark-1/disk.qcow2").read_text() == "deployed spark-1"
+    assert not (shared / "kept.part").exists()
+    # One that was killed between its two renames.
+    (shared / "kept").rename(shared / "kept.old")
+    monkeypatch.setattr(kept, "run", breaks_off)
+    with pytest.raises(LabError, match="no space left"):
+        kept.keep(NODES)
+    assert (shared / "kept/spark-1/disk.qcow2").read_text() == "deployed spark-1"
+    monkeypatch.setattr(kept, "run", qemu_img_double)
     kept.keep(NODES)
     assert anew(shared) == ["newer spark-1", "deployed spark-2"]
     assert sorted(path.name for path in shared.iterdir()) == ["disk.raw", "kept"]
@@ -85,6 +101,5 @@ def test_what_is_kept_is_replaced_whole_or_not_at_all(shared: Path, monkeypatch:
 
 def test_without_room_nothing_is_kept(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(0, 0, 0))
-    with pytest.raises(LabError, match=r"image has 0.0 GiB free, and the disks take \d"):
-        kept.keep(NODES)
-    assert not (shared / "kept").exists()
+    with pytest.raises(LabError, match=r"image has 0.0 GiB free, and copies of these disks want \d.*: make room"):
+        kept.can_keep(NODES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,13 +17,15 @@ from typing import Any
 import pytest
 
 from tests.lab import __main__ as verbs
-from tests.lab import cgroup, network, node, rootfs
+from tests.lab import cgroup, desk, network, node, nspawn, rootfs, watch
 from tests.lab.desk import OWN, Desk
 from tests.lab.qemu import artefacts, command, image, initramfs, machine, qmp, taps, units
 from tests.lab.settings import LINKS, LabNode
 from tests.lab.shell import LabError
 from tests.lab.world import NODES, World
 
+#: A double may take its place.
+REFUSES = nspawn.can_keep
 DOUBLE = Path(__file__).with_name("qemu_double.py")
 #: What a keeper does, without a control group: those are this machine's.
 BOOT = "from tests.lab import settings; from tests.lab.qemu import machine; print(machine.boot(settings.LabNode({})))"
@@ -335,7 +338,8 @@ class Kept:
         monkeypatch.setattr(cgroup, "is_running", lambda each: each.name in self.on)
         monkeypatch.setattr(node, "power_on", lambda each: self.on.add(each.name))
         monkeypatch.setattr(node, "wait_until_up", lambda each: self.done.append(f"{each.name} is up"))
-        monkeypatch.setattr(node.HOSTS, "keep", lambda nodes: self.done.append("kept"))
+        monkeypatch.setattr(node.HOSTS, "keep", lambda nodes: self.done.append(f"kept with {len(self.on)} on"))
+        monkeypatch.setattr(node.HOSTS, "can_keep", lambda nodes: None)
 
     def off(self, name: str) -> str:
         self.on -= {name} - {self.stays}
@@ -345,7 +349,7 @@ class Kept:
 def test_machines_are_kept_when_all_are_off_and_booted_again(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Kept(monkeypatch)
     verbs.keep()
-    assert kept.done == ["kept", "spark-1 is up", "spark-2 is up"] and len(kept.on) == 2
+    assert kept.done == ["kept with 0 on", "spark-1 is up", "spark-2 is up"] and len(kept.on) == 2
 
 
 def test_when_one_does_not_go_off_none_is_kept_and_all_are_booted_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,6 +357,55 @@ def test_when_one_does_not_go_off_none_is_kept_and_all_are_booted_again(monkeypa
     with pytest.raises(LabError, match=r"^spark-2 is not off after 0 s; its console is "):
         verbs.keep()
     assert kept.done == ["spark-1 is up", "spark-2 is up"]
+
+
+def test_what_can_t_be_kept_is_not_shut_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept(monkeypatch)
+    monkeypatch.setattr(node.HOSTS, "can_keep", REFUSES)
+    with pytest.raises(LabError, match=r"^disks of hosts in namespaces are not kept: MACHINES=vm keeps them$"):
+        verbs.keep()
+    assert not kept.done and len(kept.on) == 2
+
+
+@pytest.mark.parametrize(
+    ("there", "gives", "said"),
+    [
+        ([], True, ""),
+        ([], False, r"no disks are kept of 2 nodes of debian13 \(\w+\) with networkd: they begin bare"),
+        (NODES[:1], True, "nodes that are there already keep their disks, and new ones begin bare"),
+    ],
+)
+def test_kept_disks_are_for_nodes_that_are_all_new(
+    there: list[LabNode], gives: bool, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MACHINES", "vm")
+    monkeypatch.setenv("DISKS", "kept")
+    told: list[str] = []
+    asked: list[list[LabNode]] = []
+
+    def give(nodes: list[LabNode], shared: Path) -> bool:
+        asked.append(nodes)
+        return gives
+
+    monkeypatch.setattr(verbs, "HOME", tmp_path)
+    monkeypatch.setattr(verbs, "SSH_KEY", tmp_path)
+    monkeypatch.setattr(verbs, "known_nodes", lambda: there)
+    monkeypatch.setattr(verbs, "say", told.append)
+    monkeypatch.setattr(verbs, "_remove_others", lambda nodes, wanted, shared: None)
+    for module, names in (
+        (desk, ["remember"]),
+        (node.HOSTS, ["prepare"]),
+        (node, ["make", "write_known_hosts"]),
+        (network, ["wire_up"]),
+        (watch, ["start"]),
+    ):
+        for name in names:
+            monkeypatch.setattr(module, name, lambda *_: tmp_path)
+    monkeypatch.setattr(node.HOSTS, "give", give)
+    monkeypatch.setattr(cgroup, "is_running", lambda each: True)
+    verbs.up(2)
+    assert asked == ([] if there else [NODES[:2]])
+    assert len(told) == (2 if said else 1) and re.fullmatch(said, told[0] if said else "")
 
 
 def test_machines_that_are_off_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
