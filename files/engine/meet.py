@@ -14,7 +14,8 @@ Ranks of different SPECs do not meet: half of a cluster can be newer than the ot
 
 When all are there each rank says which of its RDMA devices it can use. NCCL looks for them in each rank by itself, and
 where two ranks find unlike ones it hangs (NVIDIA/nccl #234, #2428). So all ranks take the devices that each of them can
-use, by their places in its list. Where there is none all of them send by sockets.
+use, by their places in its list. Where there is none all of them send by sockets. In a ring of three each device leads
+to one rank alone, and so do its rail's sockets: there a cable that is out is waited for.
 
 Whether they have met, and which ranks are missing, is in a file on the node (`mark` of meeting.json): the canary gives
 a load its time from then on, and not from the start of a container that waits for another node.
@@ -32,6 +33,7 @@ rank 0 tells such a caller which ranks it misses, and whose nodes serve alone.
 from __future__ import annotations
 
 import errno
+import ipaddress
 import json
 import os
 import select
@@ -48,6 +50,8 @@ from typing import Any, NamedTuple, NoReturn
 HERE = Path(__file__).parent
 #: Where the kernel names RDMA devices and what programs open of them, and where a container has that.
 INFINIBAND, VERBS, DEV = Path("/sys/class/infiniband"), Path("/sys/class/infiniband_verbs"), Path("/dev/infiniband")
+#: What is said of a device that is not in this container.
+NOT_THERE = "is not there"
 #: Between two looks whether this rank's process has ended.
 LOOK_S = 0.5
 #: Between two calls of a worker to a head that is not there yet, and for one: the kernel would repeat a call to a node
@@ -110,36 +114,60 @@ def say(text: str) -> None:
     print(f"tandem: {text}", file=sys.stderr, flush=True)
 
 
+class Devices(NamedTuple):
+    """What a rank says of its RDMA devices: its node, and by their places why it can't use one; empty: it can."""
+
+    node: str
+    faults: list[str]
+
+
 class Network(NamedTuple):
     """The RDMA devices that all ranks use."""
 
     #: By its place in a rank's list: whether a device is used.
     rdma: list[bool]
-    #: The ranks that can't use all of theirs.
-    lacking: list[int]
+    #: The ranks that can't use all of theirs, and why.
+    lacking: list[str]
 
 
-def usable(devices: list[str]) -> list[bool]:
-    """Which of these RDMA devices NCCL would take: one of its ports is up, and this container may open it. A port that
-    comes up is waited for.
+def look_at(devices: list[dict[str, str]]) -> list[str]:
+    """Why NCCL would not take each of these RDMA devices (`device`, and `address` of its rail); empty: it would.
+
+    A device wants a port that is up and has the rail's address among its GIDs, and this container has to be able to
+    open it. A port that comes up is waited for.
     """
     deadline = time.monotonic() + PORTS_S
     while True:
-        opened = [_can_be_opened(each) for each in devices]
-        found = [can_be_opened and _is_up(each) for each, can_be_opened in zip(devices, opened, strict=True)]
-        if found == opened or time.monotonic() > deadline:
-            return found
+        faults = [_fault(each["device"], each["address"]) for each in devices]
+        if not any(map(is_out, faults)) or time.monotonic() > deadline:
+            return faults
         time.sleep(PORT_S)
 
 
-def _is_up(device: str) -> bool:
-    return any(_text(state).startswith("4: ACTIVE") for state in (INFINIBAND / device).glob("ports/*/state"))
+def is_out(fault: str) -> bool:
+    """Whether the device is there, and its rail carries nothing."""
+    return bool(fault) and not fault.endswith(NOT_THERE)
 
 
-def _can_be_opened(device: str) -> bool:
+def _fault(device: str, address: str) -> str:
     # A container has what was there when it was made, and its /sys is the node's of this moment.
     opened = [name.parent.name for name in VERBS.glob("uverbs*/ibdev") if _text(name) == device]
-    return any((DEV / each).exists() for each in opened)
+    if not any((DEV / each).exists() for each in opened):
+        return f"{device} {NOT_THERE}"
+    up = [state.parent for state in (INFINIBAND / device).glob("ports/*/state") if _text(state).startswith("4: ACTIVE")]
+    if not up:
+        return f"{device} is not up"
+    gids = {_ipv4(_text(gid)) for port in up for gid in port.glob("gids/*")}
+    # Nobody has told which rail is this device's where there is no address.
+    return "" if address in {"", *gids} else f"{device} has no GID of {address}"
+
+
+def _ipv4(gid: str) -> str:
+    """Empty where it is no IPv4 address."""
+    try:
+        return str(ipaddress.IPv6Address(gid).ipv4_mapped or "")
+    except ValueError:
+        return ""
 
 
 def _text(path: Path) -> str:
@@ -150,31 +178,53 @@ def _text(path: Path) -> str:
         return ""
 
 
-def agree(peers: dict[int, Peer], devices: list[str], each_is_needed: bool) -> Network | None:
-    """Rank 0, when all are there: ask each rank which of its devices it can use. None: one is gone meanwhile."""
+def ask_all(peers: dict[int, Peer], meeting: dict[str, Any]) -> dict[int, Devices] | None:
+    """Rank 0, when all are there: rank -> what it says of its devices. None: one is gone meanwhile."""
     for peer in peers.values():
         peer.send({"look": True})
-    own = usable(devices)
+    own = Devices(meeting["node"], look_at(meeting["rdma"]))
     told = _answers(peers, sorted(peers), "rdma", PORTS_S + SILENCE_S)
-    return None if told is None else agreed({0: own} | told, each_is_needed)
+    return None if told is None else {0: own} | {rank: Devices(*each) for rank, each in told.items()}
 
 
-def agreed(told: dict[int, list[bool]], each_is_needed: bool) -> Network:
-    """The devices that every rank can use, by their places. `told`: rank -> for each of its devices, whether it can."""
-    lacking = [rank for rank, can_use in told.items() if not all(can_use)]
-    if len({len(each) for each in told.values()}) != 1 or (lacking and each_is_needed):
-        return Network([], lacking)
-    return Network([all(column) for column in zip(*told.values(), strict=True)], lacking)
+def wait_for_cables(peers: dict[int, Peer], meeting: dict[str, Any], mark: Path) -> bool:
+    """Rank 0 of a ring: until each rail carries. False: a rank is gone meanwhile."""
+    said = ""
+    while (told := ask_all(peers, meeting)) is not None:
+        cut = {rank: each for rank, each in told.items() if any(map(is_out, each.faults))}
+        if not cut:
+            return True
+        why = _why(cut)
+        if why != said:
+            say(f"{', '.join(why)}: in a ring each cable is needed; plug it in, or `tandem doctor` helps")
+        said = why
+        note(mark, list(cut))
+    return False
+
+
+def agreed(told: dict[int, Devices], each_is_needed: bool) -> Network | None:
+    """The devices that every rank can use, by their places. None: in a ring a cable is out."""
+    lacking = {rank: each for rank, each in told.items() if any(each.faults)}
+    if each_is_needed and any(is_out(fault) for each in told.values() for fault in each.faults):
+        return None
+    if len({len(each.faults) for each in told.values()}) != 1 or (lacking and each_is_needed):
+        return Network([], _why(lacking))
+    by_place = zip(*(each.faults for each in told.values()), strict=True)
+    return Network([not any(faults) for faults in by_place], _why(lacking))
+
+
+def _why(told: dict[int, Devices]) -> list[str]:
+    return [f"{each.node} ({', '.join(filter(None, each.faults))})" for each in told.values()]
 
 
 def variables(meeting: dict[str, Any], network: Network) -> dict[str, str]:
     """Environment variables that keep NCCL to the devices that all ranks use. None where these are all of `meeting`."""
-    devices = meeting["rdma"]
+    devices = [each["device"] for each in meeting["rdma"]]
     taken = [device for device, is_used in zip(devices, network.rdma, strict=False) if is_used]
     if taken == devices:
         return {}
-    who = ", ".join(f"rank {rank}" for rank in network.lacking)
-    why = f"{who} lacks RDMA devices" if who else "the ranks were told of unlike RDMA devices"
+    who = " and ".join(network.lacking)
+    why = f"{who} can't use all RDMA devices" if who else "the ranks were told of unlike RDMA devices"
     if taken:
         say(f"{why}: all use {', '.join(taken)} alone; `tandem doctor` helps")
         return {"NCCL_IB_HCA": "=" + ",".join(taken)}
@@ -300,12 +350,21 @@ def lead(
     """Rank 0: meet until all are there and may load. Returns the others, and what all agree on."""
     while True:
         present = gather(listener, meeting["ranks"], spec, mark)
-        has_turns = take_turns(present, meeting.get("turns", []), mark, given)
-        if has_turns and (network := agree(present, meeting["rdma"], meeting["each_is_needed"])):
+        network = None
+        is_ring = meeting["each_is_needed"]
+        # A turn is another model's time: it is not taken for a cable.
+        if (not is_ring or wait_for_cables(present, meeting, mark)) and take_turns(
+            present, meeting.get("turns", []), mark, given
+        ):
+            # A turn may have been waited for: what was true before is asked again.
+            told = ask_all(present, meeting)
+            network = agreed(told, is_ring) if told else None
+        if network:
             for peer in present.values():
                 peer.send({"go": True, **network._asdict()})
             return present, network
-        say(", ".join(f"rank {rank} {peer.gone}" for rank, peer in present.items() if peer.gone) + ": meeting anew")
+        gone = [f"rank {rank} {peer.gone}" for rank, peer in present.items() if peer.gone]
+        say(f"{', '.join(gone) or 'a cable is out'}: meeting anew")
         for peer in present.values():
             peer.connection.close()
 
@@ -361,7 +420,7 @@ def call(meeting: dict[str, Any], spec: str, mark: Path, given: Path | None) -> 
             if any(message.get("take") for message in messages) and own_turn(mark, given, {0: head}):
                 head.send({"mine": True})
             if any(message.get("look") for message in messages):
-                head.send({"rdma": usable(meeting["rdma"])})
+                head.send({"rdma": Devices(meeting["node"], look_at(meeting["rdma"]))})
             if any(message.get("alone") for message in messages):
                 say("rank 0's node serves alone until it comes")
                 note(mark, [0], alone=[0])

@@ -119,13 +119,13 @@ def test_a_rank_that_took_sockets_ends_the_start_with_what_helps(
     assert problem.startswith(f'{rank}: its log says "{line}": NCCL speaks TCP') and "`rdma link`" in problem
 
 
-def test_a_rank_that_lacks_devices_is_named_rather_than_one_that_went_by_sockets_with_it(
+def test_a_node_that_lacks_devices_is_named_rather_than_one_that_went_by_sockets_with_it(
     journals: dict[str, list[dict[str, Any]]],
 ) -> None:
-    lacks = "rank 1 lacks RDMA devices: all send by sockets, and tokens are late; `tandem doctor` helps"
+    lacks = "spark-2 (rocep1s0f0 is not there) can't use all RDMA devices: all send by sockets, and tokens are late"
     journals["spark-1"] = [said("a", **{nccl.LACKING.pattern: lacks, nccl.BY_SOCKETS.pattern: "Using network Socket"})]
     problem = by_rdma().look()
-    assert problem.startswith(f'spark-1: its log says "{lacks}": every token is late by that. On the node of the rank')
+    assert problem.startswith(f'spark-1: its log says "{lacks}": every token is late by that. Where a device is not up')
 
 
 def test_without_rdma_nothing_is_asked_of_nccl(journals: dict[str, list[dict[str, Any]]]) -> None:

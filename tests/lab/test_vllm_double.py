@@ -43,7 +43,7 @@ def running(
     program = model / "vllm_double.py"
     text = rdma_double.reading(model, PROGRAM.read_text())
     program.write_text(text.replace("/tandem/meeting.json", str(model / "meeting.json")))
-    (model / "meeting.json").write_text(json.dumps({"rdma": DEVICES}))
+    (model / "meeting.json").write_text(json.dumps({"rdma": [{"device": each} for each in DEVICES]}))
     argv = [sys.executable, str(program), "serve", str(model), "--served-model-name", "tiny", "--host", "127.0.0.1"]
     argv += ["--port", str(port), "--dtype", "float32", "--nnodes", str(ranks), "--master-port", str(meeting)]
     started = [

@@ -548,20 +548,30 @@ def test_a_client_that_comes_before_its_server_listens_tries_again(perftest: Pat
 
 
 def said_by_meet(folder: Path, rdma: list[bool]) -> str:
-    """What a rank says where rank 1 lacks devices, and these of two are used."""
+    """What a rank says where one lacks devices, and these of two are used."""
     shutil.copy(FILES / "engine/meet.py", folder)
-    meeting = {"rdma": ["a", "b"], "socket_interfaces": "=rail0"}
-    asks = f"import meet; meet.variables({meeting}, meet.Network({rdma}, [1]))"
+    meeting = {"rdma": [{"device": "a"}, {"device": "b"}], "socket_interfaces": "=rail0"}
+    asks = f"import meet; meet.variables({meeting}, meet.Network({rdma}, ['spark-2 (a is not up)']))"
     ran = subprocess.run([sys.executable, "-c", asks], cwd=folder, capture_output=True, text=True, check=True)
     return ran.stderr.strip()
 
 
+BOTH = "NCCL_IB_HCA==rocep1s0f0,roceP2p1s0f0"
+FOUND = "spark-1:9:9 [0] NCCL INFO NET/IB : Using"
+#: What follows the names.
+OOB = "[RO]; OOB enp1s0f0np0:192.168.177.11<0>"
 #: Of an engine's environment and its log (a double of journalctl has it), and what is said of them.
 NETWORKS: list[tuple[str, list[str], dict[str, list[str]]]] = [
     ("NCCL_IB_HCA==rocep1s0f0", ["IB", "IB"], {"tandem-engine": ["IB"]}),
     ("NCCL_IB_HCA==rocep1s0f0", ["IBext_v10", "Socket"], {"tandem-engine": ["IBext_v10", "Socket"]}),
     ("NCCL_IB_HCA==rocep1s0f0", [], {"tandem-engine": []}),
     ("NCCL_IB_HCA==rocep1s0f0", ["IB", networks.PART], {"tandem-engine": ["IB", "part"]}),
+    # NCCL looks once more behind meet.py: a port that went down meanwhile is left out without a word.
+    (BOTH, ["IB", f"{FOUND} [0]roceP2p1s0f0:1/RoCE {OOB}"], {"tandem-engine": ["IB", "part"]}),
+    (BOTH, ["IB", f"{FOUND} [0]rocep1s0f0:1/RoCE [1]roceP2p1s0f0:1/RoCE {OOB}"], {"tandem-engine": ["IB"]}),
+    (BOTH, ["Socket", f"{FOUND} {OOB}"], {"tandem-engine": ["Socket"]}),
+    # With Ray the other node's rank says it in this log as well, of its own devices.
+    (BOTH, ["IB", f"(RayWorker pid=9, ip=192.168.177.12) {FOUND} [0]a:1/RoCE {OOB}"], {"tandem-engine": ["IB"]}),
     ("NCCL_IB_DISABLE=1", ["Socket"], {}),
 ]
 
@@ -571,7 +581,8 @@ def test_the_networks_that_nccl_has_named_are_those_of_this_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, env: str, said: list[str], told: dict[str, list[str]]
 ) -> None:
     (tmp_path / "engine.env").write_text(f"A=1\n{env}\n")
-    lines = [f"spark-1:9:9 [0] NCCL INFO Using network {name}" for name in said if name != networks.PART]
+    network = "spark-1:9:9 [0] NCCL INFO Using network "
+    lines = [each if " " in each else f"{network}{each}" for each in said if each != networks.PART]
     if networks.PART in said:
         lines.append(said_by_meet(tmp_path, [False, True]))
     (tmp_path / "log").write_text("".join(f"{line}\n" for line in [*lines, "it is serving"]))

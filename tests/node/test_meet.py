@@ -19,6 +19,8 @@ from tests.support.waiting import comes
 
 MEET = Path(__file__).parents[2] / "files/engine/meet.py"
 
+#: Of a rail, as rdma_double has it.
+ADDRESS = "192.168.177.11"
 Start = Callable[..., subprocess.Popen[bytes]]
 
 
@@ -46,7 +48,9 @@ def lay_out(
     meeting |= {"mark": str(folder / "mark.json"), "stop_s": 2, "spec": spec}
     if turns:
         meeting["turns"] = list(turns)
-    meeting |= {"rdma": list(rdma), "each_is_needed": each_is_needed, "socket_interfaces": "=rail0,rail1"}
+    devices = [{"device": device, "address": ADDRESS} for device in rdma]
+    meeting |= {"node": f"spark-{rank + 1}", "rdma": devices, "each_is_needed": each_is_needed}
+    meeting |= {"socket_interfaces": "=rail0,rail1"}
     if rank in turns:
         meeting["given"] = str(folder / "given")
         (folder / "given").touch()
@@ -131,6 +135,8 @@ def told(home: Path, *ranks: int) -> list[str]:
         ({"rocep1s0f0": None}, False, BY_SECOND),
         ({"rocep1s0f0": {"state": "1: DOWN"}}, False, BY_SECOND),
         ({"rocep1s0f0": {"can_be_opened": False}}, False, BY_SECOND),
+        # Whose rail has lost its address: NCCL would take another kind of GID than its peer.
+        ({"rocep1s0f0": {"gid": "fe80:0000:0000:0000:0000:0000:0000:0001"}}, False, BY_SECOND),
         ({"rocep1s0f0": None, "roceP2p1s0f0": {"can_be_opened": False}}, False, BY_SOCKETS),
         # In a ring of three a device leads to one rank alone.
         ({"rocep1s0f0": None}, True, BY_SOCKETS),
@@ -157,6 +163,47 @@ def test_a_rank_whose_plan_has_other_devices_has_nobody_use_any(start: Start, tm
         put_in(tmp_path, number)
         start(number, serve=SERVE.format(tmp_path, number), rdma=planned)
     assert told(tmp_path, 0, 1) == [BY_PLAN, BY_SOCKETS]
+
+
+def test_what_a_rank_lacks_is_said_with_its_node_by_all(start: Start, tmp_path: Path, capfd: Any) -> None:
+    put_in(tmp_path, 0)
+    put_in(tmp_path, 1, rocep1s0f0={"state": "1: DOWN"}, roceP2p1s0f0=None)
+    for number in (0, 1):
+        start(number, serve=SERVE.format(tmp_path, number), rdma=PLANNED)
+    assert told(tmp_path, 0, 1) == [BY_SOCKETS] * 2
+    line = "spark-2 (rocep1s0f0 is not up, roceP2p1s0f0 is not there) can't use all RDMA devices: all send by sockets"
+    assert capfd.readouterr().err.count(line) == 2
+
+
+def test_in_a_ring_a_cable_that_is_out_is_waited_for(start: Start, tmp_path: Path, capfd: Any) -> None:
+    """By sockets two nodes without a cable would not meet either. Who is missing is in the mark, for a fallback."""
+    put_in(tmp_path, 0)
+    for rank in (1, 2):
+        put_in(tmp_path, rank, roceP2p1s0f0={"state": "1: DOWN"})
+    for number in range(3):
+        start(number, ranks=3, serve=SERVE.format(tmp_path, number), rdma=PLANNED, each_is_needed=True)
+    assert comes(lambda: mark(tmp_path, 0) == {"met": False, "missing": [1, 2]})
+    time.sleep(2.5)
+    assert not has_started(tmp_path, 0, within_s=0.1)
+    waits = "spark-2 (roceP2p1s0f0 is not up), spark-3 (roceP2p1s0f0 is not up): in a ring each cable is needed"
+    # Once, and not at each look.
+    assert capfd.readouterr().err.count(waits) == 1
+    for rank in (1, 2):
+        put_in(tmp_path, rank)
+    assert told(tmp_path, 0, 1, 2) == [BY_PLAN] * 3
+
+
+def test_a_rank_of_a_ring_that_goes_while_a_cable_is_out_is_waited_for_anew(start: Start, tmp_path: Path) -> None:
+    put_in(tmp_path, 0)
+    put_in(tmp_path, 1, rocep1s0f0={"state": "1: DOWN"})
+    start(0, rdma=PLANNED, each_is_needed=True)
+    gone = start(1, rdma=PLANNED, each_is_needed=True)
+    assert comes(lambda: mark(tmp_path, 0).get("missing") == [1])
+    time.sleep(1.5)
+    gone.kill()
+    put_in(tmp_path, 1)
+    start(1, rdma=PLANNED, each_is_needed=True)
+    assert has_started(tmp_path, 0, 1)
 
 
 #: What rank 0's mark has from when all are there until they start.

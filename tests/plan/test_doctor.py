@@ -592,8 +592,18 @@ def test_what_was_measured_is_told() -> None:
     assert f"spark-1 {RAILS[0]} <-> spark-2 {RAILS[0]}" in told
     assert f"spark-2 {RAILS[1]} -> spark-1 {RAILS[1]}: TCP 10.00 GB/s (80.0 of 126 Gbit/s)" in told
     assert "spark-2: GPU under load 2281 MHz, 92 W, 91.6 TFLOP/s in BF16" in told
-    assert "spark-1: NCCL in tandem-engine uses IB" in told
+    assert "spark-1: NCCL in tandem-engine uses IB\n" in told
     assert "spark-1: NCCL 2.28.9 in the engine's image" in told and "spark-1: nvme0n1 reads 5.1 GB/s" in told
+
+
+@pytest.mark.parametrize(
+    ("networks", "told"),
+    [(["IB", "part"], "spark-2: NCCL in tandem-engine uses IB (a part of its devices)"), (["part"], ""), ([], "")],
+)
+def test_a_part_of_rdma_is_no_network(networks: list[str], told: str) -> None:
+    seen = healthy()
+    at("networks/tandem-engine", networks)(seen)
+    assert "".join(line for line in figures(seen) if line.startswith("spark-2: NCCL in tandem-engine")) == told
 
 
 def test_ways_between_two_nodes_are_found_by_their_subnets() -> None:

@@ -81,6 +81,13 @@ def test_a_secret_that_the_command_exports_is_left_out_too(tmp_path: Path) -> No
     assert not recipe.env and not recipe.exports and KEY not in str(recipe)
 
 
+def test_whether_ranks_use_rdma_is_no_shell_s_to_fill_in(tmp_path: Path) -> None:
+    """The plan reads it, and gives the ranks devices by it."""
+    recipe = read(tmp_path, f"{V1}env:\n  NCCL_IB_DISABLE: ${{NO_RDMA:-1}}\ncommand: vllm serve org/model\n")
+    assert not recipe.exports
+    assert remarked(recipe, "env `NCCL_IB_DISABLE` is `${NO_RDMA:-1}`, to be filled in by a shell", error=True)
+
+
 #: Commands with a secret in them, which no message and no flag may show.
 LEAKS = [
     "vllm serve org/model --api-key s3cr3t",

@@ -212,7 +212,9 @@ def test_ranks_meet_at_the_head_s_first_rail_and_say_their_own() -> None:
     for index, node in enumerate(of.nodes):
         files = {file.path.rsplit("/", 1)[1]: file.content for file in engine_of(node).files}
         meeting = json.loads(files["meeting.json"])
-        assert meeting["address"] == "192.168.177.11" and meeting["rdma"] == list(node.node.rdma)
+        assert meeting["address"] == "192.168.177.11" and meeting["node"] == node.node.name
+        devices = zip(node.node.rdma, node.node.rail_addresses, strict=True)
+        assert meeting["rdma"] == [{"device": device, "address": address} for device, address in devices]
         # Each of its devices leads to one rank alone, and sockets go over all.
         assert meeting["each_is_needed"] and meeting["socket_interfaces"] == "=" + ",".join(node.node.rails)
         assert f"VLLM_HOST_IP={node.node.fabric}\n" in files["engine.env"]

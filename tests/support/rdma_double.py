@@ -15,12 +15,24 @@ def reading(home: Path, program: str) -> str:
     return program
 
 
-def add(home: Path, device: str, number: int, *, state: str = "4: ACTIVE", can_be_opened: bool = True) -> None:
-    """A device with one port; `number`: of what a program opens."""
+def add(
+    home: Path,
+    device: str,
+    number: int,
+    *,
+    state: str = "4: ACTIVE",
+    can_be_opened: bool = True,
+    gid: str = "0000:0000:0000:0000:0000:ffff:c0a8:b10b",
+) -> None:
+    """A device with one port; `number`: of what a program opens; `gid`: of the rail's address 192.168.177.11."""
     port, verbs, dev = home / "infiniband" / device / "ports/1", home / f"verbs/uverbs{number}", home / "dev"
     for folder in (port, verbs, dev):
         folder.mkdir(parents=True, exist_ok=True)
     (port / "state").write_text(f"{state}\n")
+    (port / "gids").mkdir(exist_ok=True)
+    gids = ("fe80:0000:0000:0000:5054:00ff:fe5a:0101", ":".join(["0000"] * 8), gid)
+    for index, each in enumerate(gids):
+        (port / f"gids/{index}").write_text(f"{each}\n")
     (verbs / "ibdev").write_text(f"{device}\n")
     if can_be_opened:
         (dev / verbs.name).touch()

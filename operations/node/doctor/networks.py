@@ -13,6 +13,8 @@ from operations.paths import folder_of
 SAYS = "NCCL INFO Using network "
 #: What meet.py says where the ranks do without some devices, and how that is called here.
 PART_SAYS, PART = "RDMA devices: all use ", "part"
+#: What NCCL says of the devices that it has found, before their names.
+FOUND_SAYS = "NCCL INFO NET/IB : Using "
 #: What an engine's environment has where it was told of RDMA devices.
 TOLD = "\nNCCL_IB_HCA="
 
@@ -25,11 +27,20 @@ def main() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     states = services.unit_states(services.engines())
     for unit, state in states.items():
-        environment = read(Path(folder_of(unit)) / "engine.env")
-        if state.get("ActiveState") == "active" and TOLD in f"\n{environment}":
+        environment = f"\n{read(Path(folder_of(unit)) / 'engine.env')}\n"
+        if state.get("ActiveState") == "active" and TOLD in environment:
             this_start = f"_SYSTEMD_INVOCATION_ID={state.get('InvocationID', '')}"
-            said = output(
-                "journalctl", this_start, f"--grep={SAYS}|{PART_SAYS}", "--output=cat", "--no-pager", "--quiet"
-            )
-            found[unit] = sorted({*re.findall(rf"{SAYS}(\S+)", said), *([PART] if PART_SAYS in said else [])})
+            grep = f"--grep={SAYS}|{PART_SAYS}|{FOUND_SAYS}"
+            said = output("journalctl", this_start, grep, "--output=cat", "--no-pager", "--quiet")
+            told = environment.partition(TOLD)[2].partition("\n")[0].removeprefix("=").split(",")
+            is_part = PART_SAYS in said or _lacks(said, set(told))
+            found[unit] = sorted({*re.findall(rf"{SAYS}(\S+)", said), *([PART] if is_part else [])})
     return found
+
+
+def _lacks(said: str, told: set[str]) -> bool:
+    """Whether NCCL of a rank here has found devices, and not all that it was told of."""
+    # With Ray the head's log has other nodes' ranks too, behind their addresses.
+    lines = [line.partition(FOUND_SAYS)[2] for line in said.splitlines() if FOUND_SAYS in line and " ip=" not in line]
+    each = [set(re.findall(r"\[\d+\]([\w.-]+):\d+/", line)) for line in lines]
+    return any(names and not told <= names for names in each)

@@ -78,7 +78,7 @@ def _ring_environment(node: Node, ranks: Sequence[Node]) -> dict[str, str]:
         "NCCL_IGNORE_CPU_AFFINITY": "1",
     }
     if node.rdma:
-        env["NCCL_IB_HCA"] = _exactly(rdma_between(node, ranks))
+        env["NCCL_IB_HCA"] = _exactly([each["device"] for each in rdma_between(node, ranks)])
         env["NCCL_IB_DISABLE"] = "0"
         env["NCCL_IB_MERGE_NICS"] = "0"
         env["NCCL_IB_SUBNET_AWARE_ROUTING"] = "1"

@@ -36,10 +36,11 @@ BY_SOCKETS = Forbidden(
     meaning="NCCL speaks TCP, and every token is late: it has not found the RDMA devices of the rails, or the image "
     f"has no libibverbs. {_MEND}",
 )
-#: What meet.py says before NCCL does; it names the rank.
+#: What meet.py says before NCCL does; it names the node and the device.
 LACKING = Forbidden(
-    pattern="lacks RDMA devices: all ",
-    meaning=f"every token is late by that. On the node of the rank that is named {_MEND}",
+    pattern="can't use all RDMA devices: all ",
+    meaning="every token is late by that. Where a device is not up, look at the cable. On the node that is named "
+    f"{_MEND}",
 )
 #: The part of NCCL's messages that names the network, and levels at which it says it.
 _PART, _LEVELS = "INIT", ("INFO", "TRACE")

@@ -92,11 +92,15 @@ def rails_between(node: Node, ranks: Iterable[Node]) -> list[dict[str, str]]:
     ]
 
 
-def rdma_between(node: Node, ranks: Iterable[Node]) -> list[str]:
-    """The RDMA devices of these rails. Where a rail has none, all devices of the node: nobody knows which is whose."""
+def rdma_between(node: Node, ranks: Iterable[Node]) -> list[dict[str, str]]:
+    """`device` and `address` of the RDMA device of each of these rails. Where a rail has none, all devices of the node,
+    without addresses: nobody knows which is whose.
+    """
     if len(node.rdma) != len(node.rails):
-        return list(node.rdma)
-    return [node.rdma[place] for place in _places_between(node, ranks)]
+        return [{"device": each, "address": ""} for each in node.rdma]
+    rails = rails_between(node, ranks)
+    devices = dict(zip(node.rails, node.rdma, strict=True))
+    return [{"device": devices[each["device"]], "address": each["address"]} for each in rails]
 
 
 def _places_between(node: Node, ranks: Iterable[Node]) -> list[int]:

@@ -44,18 +44,18 @@ FRAMES = Kind(
 )
 _EACH_HAS_RDMA = (
     "`rdma link` on each of its nodes has to name one for each rail, state ACTIVE, or reboot; then: sudo systemctl "
-    "restart {unit} there"
+    "restart {unit} there. Where a device has another name than its log says: tandem apply"
 )
 SOCKETS = Kind(
     "nccl-sockets",
     "NCCL in {unit} was told of RDMA devices and uses sockets",
-    "every token waits for TCP: not every rank had its devices when it started",
+    "every token waits for TCP: not every rank could use its devices when it started",
     _EACH_HAS_RDMA,
 )
 PART_OF_RDMA = Kind(
     "nccl-part-of-rdma",
     "NCCL in {unit} uses a part of its RDMA devices",
-    "half of the bandwidth is missing: not every rank had all of them when it started",
+    "half of the bandwidth is missing: not every rank could use all of them when it started",
     _EACH_HAS_RDMA,
 )
 NO_ADDRESS = Kind(
@@ -264,7 +264,10 @@ def _way(stream: Measured) -> str:
 def figures(seen: Seen) -> Iterator[str]:
     """What was measured, and by what the ranks speak, for people."""
     for node, networks in seen.topic(lambda look: look.get("networks")):
-        yield from (f"{node}: NCCL in {unit} uses {' and '.join(names)}" for unit, names in networks.items() if names)
+        for unit, said in networks.items():
+            if names := [each for each in said if each != "part"]:
+                part = " (a part of its devices)" if "part" in said else ""
+                yield f"{node}: NCCL in {unit} uses {' and '.join(names)}{part}"
     ports = dict(seen.topic(lambda look: look.get("ports")))
     for kind, told in (("TCP", seen.streams), ("RDMA", seen.rdma)):
         for stream in told:

@@ -163,7 +163,7 @@ def _rank_files(model: ServedModel, node: Node, folder: str) -> Iterator[File]:
     meeting |= {"mark": model.meeting, "stop_s": ENGINES[recipe.engine].STOP_S, "spec": SPEC}
     # In a ring of three each rank has its own device for each of the others.
     is_ring = bool(node.ends) and len(nodes) > 2
-    meeting |= {"rdma": _rdma(model, node), "each_is_needed": is_ring}
+    meeting |= {"node": node.name, "rdma": _rdma(model, node), "each_is_needed": is_ring}
     meeting |= {"socket_interfaces": environment.socket_interfaces(node, nodes)}
     if turns := [each.place for each in sorted(nodes, key=lambda each: each.index) if model.shares(each)]:
         meeting |= {"turns": turns} | ({"given": model.turn} if model.shares(node) else {})
@@ -236,7 +236,7 @@ def _ready(model: ServedModel, node: Node, image: Image) -> str:
         loaded_at=loaded_at(model, node),
         # An engine by itself serves its own node without them: the firewall holds its address.
         rails=rails_between(node, model.nodes) if knobs.topology == "cluster" else [],
-        rdma=_rdma(model, node),
+        rdma=[each["device"] for each in _rdma(model, node)],
         rdma_s=RDMA_S,
         memory_mib=mib,
         memory_share=share,
@@ -256,8 +256,8 @@ def _ready(model: ServedModel, node: Node, image: Image) -> str:
     )
 
 
-def _rdma(model: ServedModel, node: Node) -> list[str]:
-    """Devices by which a rank meets the others; none where they meet by sockets."""
+def _rdma(model: ServedModel, node: Node) -> list[dict[str, str]]:
+    """`device` and `address` of those by which a rank meets the others; none where they meet by sockets."""
     by_sockets = model.knobs.topology != "cluster" or nccl.turns_rdma_off(model.recipe)
     return [] if by_sockets else rdma_between(node, model.nodes)
 

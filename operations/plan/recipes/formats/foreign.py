@@ -75,6 +75,9 @@ def shell_variables(raw: Mapping[str, Any], remarks: list[Remark]) -> dict[str, 
             remarks.append(Remark(False, f"env `{name}` is left out: it looks like a secret", instead(name)))
         elif name in (*OWNED_ENV, *addresses()):
             remarks.append(_left_out(name))
+        elif name == "NCCL_IB_DISABLE":
+            # By its value the plan gives ranks RDMA devices, or rails for TCP.
+            remarks.append(Remark(True, f"env `{name}` is `{value}`, to be filled in by a shell", "write 0 or 1"))
         else:
             exports[name] = str(value)
     return exports

@@ -62,7 +62,7 @@ def network() -> int:
     set, as in a plan without a GPU, the devices are those of meeting.json.
     """
     told = os.environ
-    planned = ",".join(json.loads(Path("/tandem/meeting.json").read_text())["rdma"])
+    planned = ",".join(each["device"] for each in json.loads(Path("/tandem/meeting.json").read_text())["rdma"])
     wanted = told.get("NCCL_IB_HCA", planned).removeprefix("=").split(",")
     by_sockets = told.get("NCCL_IB_DISABLE") == "1" or told.get("NCCL_NET") == "Socket"
     found = [] if by_sockets else [each for each in wanted if each and is_found(each)]
