@@ -50,8 +50,12 @@ from typing import Any, NamedTuple, NoReturn
 HERE = Path(__file__).parent
 #: Where the kernel names RDMA devices and what programs open of them, and where a container has that.
 INFINIBAND, VERBS, DEV = Path("/sys/class/infiniband"), Path("/sys/class/infiniband_verbs"), Path("/dev/infiniband")
+#: Where the kernel names netdevs.
+NET = Path("/sys/class/net")
 #: What is said of a device that is not in this container.
 NOT_THERE = "is not there"
+#: What is said in a ring, behind the rails and their nodes.
+CABLE_OUT = "in a ring each cable is needed, plug it in at both ends"
 #: Between two looks whether this rank's process has ended.
 LOOK_S = 0.5
 #: Between two calls of a worker to a head that is not there yet, and for one: the kernel would repeat a call to a node
@@ -114,11 +118,14 @@ def say(text: str) -> None:
     print(f"tandem: {text}", file=sys.stderr, flush=True)
 
 
-class Devices(NamedTuple):
-    """What a rank says of its RDMA devices: its node, and by their places why it can't use one; empty: it can."""
+class Looked(NamedTuple):
+    """What a rank says of its node: by the places of its RDMA devices why they are of no use, empty where one is; and
+    in a ring its rails without a carrier.
+    """
 
     node: str
     faults: list[str]
+    cut: list[str]
 
 
 class Network(NamedTuple):
@@ -131,25 +138,34 @@ class Network(NamedTuple):
 
 
 def look_at(devices: list[dict[str, str]]) -> list[str]:
-    """Why NCCL would not take each of these RDMA devices (`device`, and `address` of its rail); empty: it would.
+    """Why each of these RDMA devices (`device`, and `address` of its rail) is of no use; empty: it is.
 
-    A device wants a port that is up and has the rail's address among its GIDs, and this container has to be able to
-    open it. A port that comes up is waited for.
+    Its port has to be up, with the rail's address among its GIDs: without that NCCL would take a GID of another kind
+    than its peer. This container has to be able to open it. A port that comes up is waited for.
     """
     deadline = time.monotonic() + PORTS_S
     while True:
         faults = [_fault(each["device"], each["address"]) for each in devices]
-        if not any(map(is_out, faults)) or time.monotonic() > deadline:
+        if all(not each or each.endswith(NOT_THERE) for each in faults) or time.monotonic() > deadline:
             return faults
         time.sleep(PORT_S)
 
 
-def is_out(fault: str) -> bool:
-    """Whether the device is there, and its rail carries nothing."""
-    return bool(fault) and not fault.endswith(NOT_THERE)
+def look(meeting: dict[str, Any]) -> Looked:
+    """What this rank says when it is asked."""
+    cut = [rail for rail in meeting["ring_rails"] if _text(NET / rail / "carrier") != "1"]
+    return Looked(meeting["node"], look_at(meeting["rdma"]), cut)
 
 
 def _fault(device: str, address: str) -> str:
+    try:
+        return _fault_of(device, address)
+    except OSError:
+        # It went meanwhile.
+        return f"{device} {NOT_THERE}"
+
+
+def _fault_of(device: str, address: str) -> str:
     # A container has what was there when it was made, and its /sys is the node's of this moment.
     opened = [name.parent.name for name in VERBS.glob("uverbs*/ibdev") if _text(name) == device]
     if not any((DEV / each).exists() for each in opened):
@@ -178,42 +194,44 @@ def _text(path: Path) -> str:
         return ""
 
 
-def ask_all(peers: dict[int, Peer], meeting: dict[str, Any]) -> dict[int, Devices] | None:
-    """Rank 0, when all are there: rank -> what it says of its devices. None: one is gone meanwhile."""
+def ask_all(peers: dict[int, Peer], meeting: dict[str, Any]) -> dict[int, Looked] | None:
+    """Rank 0, when all are there: rank -> what it says of its node. None: one is gone meanwhile."""
     for peer in peers.values():
         peer.send({"look": True})
-    own = Devices(meeting["node"], look_at(meeting["rdma"]))
-    told = _answers(peers, sorted(peers), "rdma", PORTS_S + SILENCE_S)
-    return None if told is None else {0: own} | {rank: Devices(*each) for rank, each in told.items()}
+    own = look(meeting)
+    told = _answers(peers, sorted(peers), "looked", PORTS_S + SILENCE_S)
+    return None if told is None else {0: own} | {rank: Looked(*each) for rank, each in told.items()}
 
 
 def wait_for_cables(peers: dict[int, Peer], meeting: dict[str, Any], mark: Path) -> bool:
-    """Rank 0 of a ring: until each rail carries. False: a rank is gone meanwhile."""
+    """Rank 0 of a ring: until each rail has a carrier. False: a rank is gone meanwhile."""
     said = ""
+    # Nobody is missing: a node that served alone instead would be left at once for the ranks that call it.
+    note(mark, [])
     while (told := ask_all(peers, meeting)) is not None:
-        cut = {rank: each for rank, each in told.items() if any(map(is_out, each.faults))}
+        cut = [f"{each.node} ({', '.join(each.cut)})" for each in told.values() if each.cut]
         if not cut:
             return True
-        why = _why(cut)
-        if why != said:
-            say(f"{', '.join(why)}: in a ring each cable is needed; plug it in, or `tandem doctor` helps")
+        if (why := " and ".join(cut)) != said:
+            say(f"{why} {'have' if len(cut) > 1 else 'has'} no carrier: {CABLE_OUT}")
         said = why
-        note(mark, list(cut))
+        time.sleep(PORTS_S)
     return False
 
 
-def agreed(told: dict[int, Devices], each_is_needed: bool) -> Network | None:
+def agreed(told: dict[int, Looked], is_ring: bool) -> Network | None:
     """The devices that every rank can use, by their places. None: in a ring a cable is out."""
     lacking = {rank: each for rank, each in told.items() if any(each.faults)}
-    if each_is_needed and any(is_out(fault) for each in told.values() for fault in each.faults):
+    if any(each.cut for each in told.values()):
         return None
-    if len({len(each.faults) for each in told.values()}) != 1 or (lacking and each_is_needed):
+    # In a ring a device leads to one rank alone.
+    if len({len(each.faults) for each in told.values()}) != 1 or (lacking and is_ring):
         return Network([], _why(lacking))
     by_place = zip(*(each.faults for each in told.values()), strict=True)
     return Network([not any(faults) for faults in by_place], _why(lacking))
 
 
-def _why(told: dict[int, Devices]) -> list[str]:
+def _why(told: dict[int, Looked]) -> list[str]:
     return [f"{each.node} ({', '.join(filter(None, each.faults))})" for each in told.values()]
 
 
@@ -351,7 +369,7 @@ def lead(
     while True:
         present = gather(listener, meeting["ranks"], spec, mark)
         network = None
-        is_ring = meeting["each_is_needed"]
+        is_ring = bool(meeting["ring_rails"])
         # A turn is another model's time: it is not taken for a cable.
         if (not is_ring or wait_for_cables(present, meeting, mark)) and take_turns(
             present, meeting.get("turns", []), mark, given
@@ -420,7 +438,7 @@ def call(meeting: dict[str, Any], spec: str, mark: Path, given: Path | None) -> 
             if any(message.get("take") for message in messages) and own_turn(mark, given, {0: head}):
                 head.send({"mine": True})
             if any(message.get("look") for message in messages):
-                head.send({"rdma": Devices(meeting["node"], look_at(meeting["rdma"]))})
+                head.send({"looked": look(meeting)})
             if any(message.get("alone") for message in messages):
                 say("rank 0's node serves alone until it comes")
                 note(mark, [0], alone=[0])

@@ -8,6 +8,7 @@ import pytest
 
 from operations.node.unit import cause
 
+CABLE_OUT = "in a ring each cable is needed, plug it in at both ends"
 DOWN: Any = {"ActiveState": "failed", "Result": "start-limit-hit", "NRestarts": "6"}
 
 
@@ -47,7 +48,9 @@ def test_the_line_that_says_why(log: list[str], why: str) -> None:
         (["tandem: rank 0 at 192.168.177.11:26001 does not answer yet: [Errno 113] No route to host"],
          "rank 0 at 192.168.177.11:26001 does not answer yet: [Errno 113] No route to host"),
         (["tandem: rank 1 ended, before the others came"], "rank 1 ended, before the others came"),
-        (["tandem: waiting for 1 more ranks", "tandem: all ranks are here: starting", "INFO loading shard 3 of 17"],
+        (["tandem: rank 1 is here", f"tandem: spark-2 (enp1s0f0np0) has no carrier: {CABLE_OUT}"],
+     f"spark-2 (enp1s0f0np0) has no carrier: {CABLE_OUT}"),
+    (["tandem: waiting for 1 more ranks", "tandem: all ranks are here: starting", "INFO loading shard 3 of 17"],
          "no error in the log of this start: it may still be loading"),
         (["OSError: of the meeting", "tandem: all ranks are here: starting", "ValueError: of this start"],
          "ValueError: of this start"),

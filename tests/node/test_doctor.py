@@ -558,7 +558,8 @@ def said_by_meet(folder: Path, rdma: list[bool]) -> str:
 
 BOTH = "NCCL_IB_HCA==rocep1s0f0,roceP2p1s0f0"
 FOUND = "spark-1:9:9 [0] NCCL INFO NET/IB : Using"
-#: What follows the names.
+#: What Ray puts before what another node's rank says, and what follows the names.
+THERE = "(RayWorkerWrapper pid=9, ip=192.168.177.12)"
 OOB = "[RO]; OOB enp1s0f0np0:192.168.177.11<0>"
 #: Of an engine's environment and its log (a double of journalctl has it), and what is said of them.
 NETWORKS: list[tuple[str, list[str], dict[str, list[str]]]] = [
@@ -571,7 +572,8 @@ NETWORKS: list[tuple[str, list[str], dict[str, list[str]]]] = [
     (BOTH, ["IB", f"{FOUND} [0]rocep1s0f0:1/RoCE [1]roceP2p1s0f0:1/RoCE {OOB}"], {"tandem-engine": ["IB"]}),
     (BOTH, ["Socket", f"{FOUND} {OOB}"], {"tandem-engine": ["Socket"]}),
     # With Ray the other node's rank says it in this log as well, of its own devices.
-    (BOTH, ["IB", f"(RayWorker pid=9, ip=192.168.177.12) {FOUND} [0]a:1/RoCE {OOB}"], {"tandem-engine": ["IB"]}),
+    (BOTH, ["IB", f"{THERE} {FOUND} [0]a:1/RoCE [1]b:1/RoCE {OOB}"], {"tandem-engine": ["IB"]}),
+    (BOTH, ["IB", f"{THERE} {FOUND} [0]a:1/RoCE {OOB}"], {"tandem-engine": ["IB", "part"]}),
     ("NCCL_IB_DISABLE=1", ["Socket"], {}),
 ]
 
@@ -604,4 +606,7 @@ def test_what_the_doctor_looks_for_is_what_a_start_is_judged_by(tmp_path: Path) 
     part, none = said_by_meet(tmp_path, [False, True]), said_by_meet(tmp_path, [])
     assert networks.PART_SAYS in part and networks.PART_SAYS not in none
     assert all(nccl.LACKING.pattern in each for each in (part, none))
+    asks = "import meet; print(f'no carrier: {meet.CABLE_OUT}')"
+    cable_out = subprocess.check_output([sys.executable, "-c", asks], cwd=tmp_path, text=True)
+    assert cable_out.startswith(nccl.CABLE_OUT.pattern)
     assert nccl.BY_RDMA.startswith(networks.SAYS) and nccl.BY_SOCKETS.pattern == f"{networks.SAYS}Socket"

@@ -36,7 +36,7 @@ class Node:
         addresses = [f"127.0.0.{1 + each}" for each in range(ranks)]
         meeting: dict[str, Any] = {"address": addresses[0], "port": ports[0], "ranks": ranks, "rank": rank}
         meeting |= {"mark": str(mark), "stop_s": 1, "spec": "one"}
-        meeting |= {"node": f"spark-{rank + 1}", "rdma": [], "each_is_needed": False}
+        meeting |= {"node": f"spark-{rank + 1}", "rdma": [], "ring_rails": []}
         (self.folder / "meeting.json").write_text(json.dumps(meeting))
         (self.folder / "start.sh").write_text("#!/bin/sh\nexec sleep 60\n")
         (self.folder / "start.sh").chmod(0o755)

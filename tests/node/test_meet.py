@@ -34,7 +34,7 @@ def lay_out(
     spec: str = "one",
     rdma: Sequence[str] = (),
     *,
-    each_is_needed: bool = False,
+    ring_rails: Sequence[str] = (),
     ports_s: float = 1.0,
 ) -> Path:
     """What a deploy puts into a rank's container; `serve` is what the rank starts when all have met. `turns`: the
@@ -49,7 +49,7 @@ def lay_out(
     if turns:
         meeting["turns"] = list(turns)
     devices = [{"device": device, "address": ADDRESS} for device in rdma]
-    meeting |= {"node": f"spark-{rank + 1}", "rdma": devices, "each_is_needed": each_is_needed}
+    meeting |= {"node": f"spark-{rank + 1}", "rdma": devices, "ring_rails": list(ring_rails)}
     meeting |= {"socket_interfaces": "=rail0,rail1"}
     if rank in turns:
         meeting["given"] = str(folder / "given")
@@ -75,11 +75,11 @@ def start(tmp_path: Path) -> Iterator[Start]:
         serve: str = "sleep 60",
         turns: Sequence[int] = (),
         rdma: Sequence[str] = (),
-        each_is_needed: bool = False,
+        ring_rails: Sequence[str] = (),
         ports_s: float = 1.0,
     ) -> subprocess.Popen[bytes]:
         address = ("127.0.0.1", port)
-        told: Any = {"each_is_needed": each_is_needed, "ports_s": ports_s}
+        told: Any = {"ring_rails": ring_rails, "ports_s": ports_s}
         folder = lay_out(tmp_path, number, address, ranks, serve, turns, spec, rdma, **told)
         process = subprocess.Popen([sys.executable, str(folder / "meet.py"), spec])
         running.append(process)
@@ -104,7 +104,7 @@ def test_ranks_meet_in_any_order(start: Start, tmp_path: Path, order: tuple[int,
     assert has_started(tmp_path, 0, 1, 2)
 
 
-PLANNED = ("rocep1s0f0", "roceP2p1s0f0")
+PLANNED, RAILS = ("rocep1s0f0", "roceP2p1s0f0"), ("enp1s0f0np0", "enP2p1s0f0np0")
 #: What a rank's NCCL is told, by what meet.py changes of its plan.
 SERVE = "echo $NCCL_IB_HCA,$NCCL_IB_DISABLE,$NCCL_NET,$NCCL_SOCKET_IFNAME >{}/said-{}; exec sleep 60"
 BY_PLAN, BY_SECOND, BY_SOCKETS = ",,,", "=roceP2p1s0f0,,,", ",1,Socket,=rail0,rail1"
@@ -116,6 +116,8 @@ def put_in(home: Path, rank: int, **how: dict[str, Any] | None) -> None:
         given = how.get(device, {})
         if given is not None:
             rdma_double.add(home / f"rank-{rank}", device, number, **given)
+    for rail in RAILS:
+        rdma_double.carries(home / f"rank-{rank}", rail)
 
 
 def told(home: Path, *ranks: int) -> list[str]:
@@ -127,27 +129,27 @@ def told(home: Path, *ranks: int) -> list[str]:
 
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize(
-    ("its", "each_is_needed", "then"),
+    ("its", "ring_rails", "then"),
     [
-        ({}, False, BY_PLAN),
-        ({}, True, BY_PLAN),
+        ({}, (), BY_PLAN),
+        ({}, RAILS, BY_PLAN),
         # One that is not there; whose port is down; that came when the container was made already.
-        ({"rocep1s0f0": None}, False, BY_SECOND),
-        ({"rocep1s0f0": {"state": "1: DOWN"}}, False, BY_SECOND),
-        ({"rocep1s0f0": {"can_be_opened": False}}, False, BY_SECOND),
+        ({"rocep1s0f0": None}, (), BY_SECOND),
+        ({"rocep1s0f0": {"state": "1: DOWN"}}, (), BY_SECOND),
+        ({"rocep1s0f0": {"can_be_opened": False}}, (), BY_SECOND),
         # Whose rail has lost its address: NCCL would take another kind of GID than its peer.
-        ({"rocep1s0f0": {"gid": "fe80:0000:0000:0000:0000:0000:0000:0001"}}, False, BY_SECOND),
-        ({"rocep1s0f0": None, "roceP2p1s0f0": {"can_be_opened": False}}, False, BY_SOCKETS),
+        ({"rocep1s0f0": {"gid": "fe80:0000:0000:0000:0000:0000:0000:0001"}}, (), BY_SECOND),
+        ({"rocep1s0f0": None, "roceP2p1s0f0": {"can_be_opened": False}}, (), BY_SOCKETS),
         # In a ring of three a device leads to one rank alone.
-        ({"rocep1s0f0": None}, True, BY_SOCKETS),
+        ({"rocep1s0f0": None}, RAILS, BY_SOCKETS),
     ],
 )
 def test_all_ranks_take_the_rdma_devices_that_each_can_use(
-    start: Start, tmp_path: Path, rank: int, its: dict[str, dict[str, Any] | None], each_is_needed: bool, then: str
+    start: Start, tmp_path: Path, rank: int, its: dict[str, dict[str, Any] | None], ring_rails: Sequence[str], then: str
 ) -> None:
     for number in (0, 1):
         put_in(tmp_path, number, **its if number == rank else {})
-        start(number, serve=SERVE.format(tmp_path, number), rdma=PLANNED, each_is_needed=each_is_needed)
+        start(number, serve=SERVE.format(tmp_path, number), rdma=PLANNED, ring_rails=ring_rails)
     assert told(tmp_path, 0, 1) == [then, then]
 
 
@@ -165,6 +167,10 @@ def test_a_rank_whose_plan_has_other_devices_has_nobody_use_any(start: Start, tm
     assert told(tmp_path, 0, 1) == [BY_PLAN, BY_SOCKETS]
 
 
+#: What rank 0's mark has from when all are there until they start.
+ALL_THERE = {"met": False, "missing": []}
+
+
 def test_what_a_rank_lacks_is_said_with_its_node_by_all(start: Start, tmp_path: Path, capfd: Any) -> None:
     put_in(tmp_path, 0)
     put_in(tmp_path, 1, rocep1s0f0={"state": "1: DOWN"}, roceP2p1s0f0=None)
@@ -175,39 +181,44 @@ def test_what_a_rank_lacks_is_said_with_its_node_by_all(start: Start, tmp_path: 
     assert capfd.readouterr().err.count(line) == 2
 
 
-def test_in_a_ring_a_cable_that_is_out_is_waited_for(start: Start, tmp_path: Path, capfd: Any) -> None:
-    """By sockets two nodes without a cable would not meet either. Who is missing is in the mark, for a fallback."""
-    put_in(tmp_path, 0)
-    for rank in (1, 2):
-        put_in(tmp_path, rank, roceP2p1s0f0={"state": "1: DOWN"})
-    for number in range(3):
-        start(number, ranks=3, serve=SERVE.format(tmp_path, number), rdma=PLANNED, each_is_needed=True)
-    assert comes(lambda: mark(tmp_path, 0) == {"met": False, "missing": [1, 2]})
-    time.sleep(2.5)
-    assert not has_started(tmp_path, 0, within_s=0.1)
-    waits = "spark-2 (roceP2p1s0f0 is not up), spark-3 (roceP2p1s0f0 is not up): in a ring each cable is needed"
-    # Once, and not at each look.
-    assert capfd.readouterr().err.count(waits) == 1
-    for rank in (1, 2):
+@pytest.mark.parametrize("rdma", [PLANNED, ()])
+def test_in_a_ring_a_rail_without_a_carrier_is_waited_for(
+    start: Start, tmp_path: Path, capfd: Any, rdma: Sequence[str]
+) -> None:
+    """By sockets two nodes without a cable would not meet either."""
+    for rank in range(3):
         put_in(tmp_path, rank)
+        rdma_double.carries(tmp_path / f"rank-{rank}", RAILS[1], has_carrier=rank == 0)
+        start(rank, ranks=3, serve=SERVE.format(tmp_path, rank), rdma=rdma, ring_rails=RAILS)
+    said: list[str] = []
+
+    def waits() -> int:
+        said.append(capfd.readouterr().err)
+        line = "spark-2 (enP2p1s0f0np0) and spark-3 (enP2p1s0f0np0) have no carrier: in a ring each cable is needed"
+        return "".join(said).count(line)
+
+    assert comes(lambda: waits() == 1)
+    # It is said once, and not at each look. Nobody is missing, so that no node serves alone.
+    time.sleep(2.5)
+    assert waits() == 1 and mark(tmp_path, 0) == ALL_THERE
+    assert not has_started(tmp_path, 0, within_s=0.1)
+    for rank in (1, 2):
+        rdma_double.carries(tmp_path / f"rank-{rank}", RAILS[1])
     assert told(tmp_path, 0, 1, 2) == [BY_PLAN] * 3
 
 
 def test_a_rank_of_a_ring_that_goes_while_a_cable_is_out_is_waited_for_anew(start: Start, tmp_path: Path) -> None:
-    put_in(tmp_path, 0)
-    put_in(tmp_path, 1, rocep1s0f0={"state": "1: DOWN"})
-    start(0, rdma=PLANNED, each_is_needed=True)
-    gone = start(1, rdma=PLANNED, each_is_needed=True)
-    assert comes(lambda: mark(tmp_path, 0).get("missing") == [1])
-    time.sleep(1.5)
+    for rank in (0, 1):
+        put_in(tmp_path, rank)
+    rdma_double.carries(tmp_path / "rank-1", RAILS[0], has_carrier=False)
+    start(0, rdma=PLANNED, ring_rails=RAILS)
+    gone = start(1, rdma=PLANNED, ring_rails=RAILS)
+    assert comes(lambda: mark(tmp_path, 0) == ALL_THERE)
     gone.kill()
-    put_in(tmp_path, 1)
-    start(1, rdma=PLANNED, each_is_needed=True)
+    assert comes(lambda: mark(tmp_path, 0).get("missing") == [1])
+    rdma_double.carries(tmp_path / "rank-1", RAILS[0])
+    start(1, rdma=PLANNED, ring_rails=RAILS)
     assert has_started(tmp_path, 0, 1)
-
-
-#: What rank 0's mark has from when all are there until they start.
-ALL_THERE = {"met": False, "missing": []}
 
 
 def test_what_ranks_can_use_is_asked_when_all_are_there_and_a_port_that_comes_up_is_waited_for(

@@ -5,7 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 #: The longer name first: one begins as the other does.
-_PLACES = {"/sys/class/infiniband_verbs": "verbs", "/sys/class/infiniband": "infiniband", "/dev/infiniband": "dev"}
+_PLACES = {
+    "/sys/class/infiniband_verbs": "verbs",
+    "/sys/class/infiniband": "infiniband",
+    "/dev/infiniband": "dev",
+    "/sys/class/net": "net",
+}
 
 
 def reading(home: Path, program: str) -> str:
@@ -36,6 +41,12 @@ def add(
     (verbs / "ibdev").write_text(f"{device}\n")
     if can_be_opened:
         (dev / verbs.name).touch()
+
+
+def carries(home: Path, rail: str, *, has_carrier: bool = True) -> None:
+    """The netdev of a rail."""
+    (home / "net" / rail).mkdir(parents=True, exist_ok=True)
+    (home / "net" / rail / "carrier").write_text(f"{int(has_carrier)}\n")
 
 
 def take(home: Path, device: str) -> None:

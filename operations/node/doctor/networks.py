@@ -39,8 +39,10 @@ def main() -> dict[str, list[str]]:
 
 
 def _lacks(said: str, told: set[str]) -> bool:
-    """Whether NCCL of a rank here has found devices, and not all that it was told of."""
-    # With Ray the head's log has other nodes' ranks too, behind their addresses.
-    lines = [line.partition(FOUND_SAYS)[2] for line in said.splitlines() if FOUND_SAYS in line and " ip=" not in line]
-    each = [set(re.findall(r"\[\d+\]([\w.-]+):\d+/", line)) for line in lines]
-    return any(names and not told <= names for names in each)
+    """Whether NCCL of a rank has found devices, and not all that it was told of."""
+    for line in said.splitlines():
+        names = set(re.findall(r"\[\d+\]([\w.-]+):\d+/", line.partition(FOUND_SAYS)[2]))
+        # With Ray the head's log has other nodes' ranks too, behind their addresses: with devices of other names.
+        if names and (len(names) < len(told) if " ip=" in line else not told <= names):
+            return True
+    return False

@@ -24,7 +24,7 @@ _CLEARING = re.compile(r"^Error(?: response from daemon)?: No such container: ")
 #: What a logger itself calls less than an error; PyTorch's C++ says it as `[W1123 01:57:01...`.
 _MILD = re.compile(r"\b(?:DEBUG|INFO|WARNING)\b|\[[IW]\d{4} ")
 #: A rank's last word while it waits for the others (files/engine/meet.py), and the one that ends the wait.
-_MEETING = re.compile(r"^tandem: (?:waiting for \d+ more rank|rank 0 (?:at|is there)|rank \d+ )")
+_MEETING = re.compile(r"^tandem: (?:waiting for \d+ more rank|rank 0 (?:at|is there)|rank \d+ |.* in a ring )")
 _MET = "tandem: all ranks are here"
 
 

@@ -161,9 +161,9 @@ def _rank_files(model: ServedModel, node: Node, folder: str) -> Iterator[File]:
     recipe, knobs, nodes, leader = model.recipe, model.knobs, model.nodes, model.leader
     meeting = {"address": leader.fabric, "port": knobs.port("meeting"), "ranks": len(nodes), "rank": node.place}
     meeting |= {"mark": model.meeting, "stop_s": ENGINES[recipe.engine].STOP_S, "spec": SPEC}
-    # In a ring of three each rank has its own device for each of the others.
-    is_ring = bool(node.ends) and len(nodes) > 2
-    meeting |= {"node": node.name, "rdma": _rdma(model, node), "each_is_needed": is_ring}
+    # In a ring of three each rank has its own rails and devices for each of the others.
+    ring_rails = node.rails if node.ends and len(nodes) > 2 else ()
+    meeting |= {"node": node.name, "rdma": _rdma(model, node), "ring_rails": ring_rails}
     meeting |= {"socket_interfaces": environment.socket_interfaces(node, nodes)}
     if turns := [each.place for each in sorted(nodes, key=lambda each: each.index) if model.shares(each)]:
         meeting |= {"turns": turns} | ({"given": model.turn} if model.shares(node) else {})
