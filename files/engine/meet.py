@@ -200,7 +200,7 @@ def ask_all(peers: dict[int, Peer], meeting: dict[str, Any]) -> dict[int, Looked
         peer.send({"look": True})
     own = look(meeting)
     told = _answers(peers, sorted(peers), "looked", PORTS_S + SILENCE_S)
-    return None if told is None else {0: own} | {rank: Looked(*each) for rank, each in told.items()}
+    return None if told is None else {0: own} | {rank: Looked(*told[rank]) for rank in sorted(told)}
 
 
 def wait_for_cables(peers: dict[int, Peer], meeting: dict[str, Any], mark: Path) -> bool:
