@@ -20,6 +20,7 @@ from tests.chaos.machines.deployed import served
 from tests.chaos.machines.scene import Machines
 from tests.lab import desk
 from tests.lab.qemu.conftest import up
+from tests.lab.settings import MACHINES
 
 #: Seconds of a test that was never seen, and of a switch to another topology.
 UNKNOWN_S, SWITCH_S = 480.0, 780.0
@@ -73,7 +74,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Keep each try, also one whose machines could not be had."""
     report = yield
-    if _is_timed(item) and (report.when == "call" or (report.when == "setup" and report.failed)):
+    if MACHINES == "vm" and _is_timed(item) and (report.when == "call" or (report.when == "setup" and report.failed)):
         at = datetime.now(UTC).isoformat(timespec="seconds")
         seen = page.Tried(at, results.code(without=()), round(report.duration), report.passed)
         page.tried(_arch(), _name(item), seen)

@@ -125,7 +125,7 @@ def page(kept: Kept) -> str:
         if rows := [row for row in kept.rows if row.scene == f"{topology}/{arch}"]:
             parts += [f"\n## Faults, {topology}, {arch}\n{ROWS}", *markdown.table(rows)]
             good = sum(row.is_good for row in rows)
-            parts.append(f"\n{len(rows)} rows of {len(of(topology))}, {good} as expected.")
+            parts.append(f"\nSeen: {len(rows)} of {len(of(topology))} rows, {good} as expected.")
     if missing := [arch for arch in ARCHITECTURES.values() if arch not in seen]:
         parts.append(f"\nNot run for this page: {' and '.join(missing)}.")
     return "\n".join(parts) + "\n"

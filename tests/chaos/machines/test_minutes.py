@@ -26,7 +26,7 @@ class Item:
 
 
 @pytest.fixture(autouse=True)
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tries are kept in a place of their own."""
     monkeypatch.setattr(page, "PATH", tmp_path / "machines.json")
     monkeypatch.setattr(page, "PAGE", tmp_path / "machines.md")
@@ -90,22 +90,23 @@ def test_what_would_not_end_in_time_is_left_for_another_run(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    ("when", "outcome", "kept"),
+    ("when", "outcome", "has_passed"),
     [("call", "passed", True), ("call", "failed", False), ("setup", "failed", False), ("setup", "passed", None)],
 )
-def test_each_try_is_kept(when: str, outcome: str, kept: bool | None) -> None:
-    """Also one whose machines could not be had; or it would come first in each run."""
+def test_each_try_is_kept(monkeypatch: pytest.MonkeyPatch, when: str, outcome: str, has_passed: bool | None) -> None:
+    """Also one whose machines could not be had. Without MACHINES=vm none is tried."""
     name = "test_2_cluster.py::test_c"
     report = SimpleNamespace(when=when, passed=outcome == "passed", failed=outcome == "failed", duration=61.4)
-    for is_timed in (False, True):
-        assert name not in page.read().tried.get("arm64", {})
+    for is_timed, machines in ((False, "vm"), (True, "namespaces"), (True, "vm")):
+        monkeypatch.setattr(conftest, "MACHINES", machines)
+        assert not page.read().tried
         hook = conftest.pytest_runtest_makereport(cast("pytest.Item", Item(name, is_timed=is_timed)), cast("Any", None))
         next(hook)
         with pytest.raises(StopIteration) as end:
             hook.send(cast("Any", report))
         assert end.value.value is report
     seen = page.read().tried.get("arm64", {}).get(name)
-    assert (seen and (seen.has_passed, seen.took_s)) == (None if kept is None else (kept, 61))
+    assert (seen and (seen.has_passed, seen.took_s)) == (None if has_passed is None else (has_passed, 61))
 
 
 @pytest.mark.parametrize("text", ["half an hour", "-3", "²"])

@@ -28,4 +28,5 @@ def test_facts_and_rows_take_the_place_of_earlier_ones(tmp_path: Path, monkeypat
     text = page.PAGE.read_text()
     assert "| kernel, architecture | 6.12 aarch64 |" in text and "| second deploy | 3.0 minutes, no changes |" in text
     assert f"| {REBOOT}, until it serves | 240 s |" in text and "```text\nspark-1 -> spark-2: RDMA" in text
-    assert f"2 rows of {len(page.of(REPLICAS))}, 1 as expected." in text and "Not run for this page: amd64." in text
+    assert f"Seen: 2 of {len(page.of(REPLICAS))} rows, 1 as expected." in text
+    assert "Not run for this page: amd64." in text
