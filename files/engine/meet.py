@@ -137,24 +137,21 @@ class Network(NamedTuple):
     lacking: list[str]
 
 
-def look_at(devices: list[dict[str, str]]) -> list[str]:
-    """Why each of these RDMA devices (`device`, and `address` of its rail) is of no use; empty: it is.
+def look(meeting: dict[str, Any]) -> Looked:
+    """What this rank says when it is asked. A port or a carrier that comes up is waited for.
 
-    Its port has to be up, with the rail's address among its GIDs: without that NCCL would take a GID of another kind
-    than its peer. This container has to be able to open it. A port that comes up is waited for.
+    A device is of use when its port is up, with the rail's address among its GIDs: without that NCCL would take a GID
+    of another kind than its peer. This container has to be able to open it.
     """
     deadline = time.monotonic() + PORTS_S
     while True:
-        faults = [_fault(each["device"], each["address"]) for each in devices]
-        if all(not each or each.endswith(NOT_THERE) for each in faults) or time.monotonic() > deadline:
-            return faults
+        # `device`, and `address` of its rail.
+        faults = [_fault(each["device"], each["address"]) for each in meeting["rdma"]]
+        cut = [rail for rail in meeting["ring_rails"] if _text(NET / rail / "carrier") != "1"]
+        comes = bool(cut) or any(each and not each.endswith(NOT_THERE) for each in faults)
+        if not comes or time.monotonic() > deadline:
+            return Looked(meeting["node"], faults, cut)
         time.sleep(PORT_S)
-
-
-def look(meeting: dict[str, Any]) -> Looked:
-    """What this rank says when it is asked."""
-    cut = [rail for rail in meeting["ring_rails"] if _text(NET / rail / "carrier") != "1"]
-    return Looked(meeting["node"], look_at(meeting["rdma"]), cut)
 
 
 def _fault(device: str, address: str) -> str:
@@ -211,11 +208,12 @@ def wait_for_cables(peers: dict[int, Peer], meeting: dict[str, Any], mark: Path)
     while (told := ask_all(peers, meeting)) is not None:
         cut = [f"{each.node} ({', '.join(each.cut)})" for each in told.values() if each.cut]
         if not cut:
+            if said:
+                say("each rail has its carrier")
             return True
         if (why := " and ".join(cut)) != said:
             say(f"{why} {'have' if len(cut) > 1 else 'has'} no carrier: {CABLE_OUT}")
         said = why
-        time.sleep(PORTS_S)
     return False
 
 

@@ -30,8 +30,7 @@ class Watch:
         # The recipe need not say these.
         always = ENGINES[recipe.engine].FORBIDDEN if recipe.needs.gpu else ()
         by_rdma = (nccl.LACKING, nccl.BY_SOCKETS) if self.of_each else ()
-        of_ranks = (nccl.CABLE_OUT, *by_rdma) if knobs.topology == "cluster" else ()
-        self.forbidden = {each.pattern: each for each in (*proof.forbid, *always, *of_ranks)}
+        self.forbidden = {each.pattern: each for each in (*proof.forbid, *always, *by_rdma)}
         #: By which a start says that the loader that was chosen has failed; empty: none is chosen here.
         self.falls_back = starts.FALLS_BACK if knobs.loader == loaders.AUTO else ""
         self._told = set[str]()

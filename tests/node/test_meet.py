@@ -205,6 +205,19 @@ def test_in_a_ring_a_rail_without_a_carrier_is_waited_for(
     for rank in (1, 2):
         rdma_double.carries(tmp_path / f"rank-{rank}", RAILS[1])
     assert told(tmp_path, 0, 1, 2) == [BY_PLAN] * 3
+    assert "each rail has its carrier" in capfd.readouterr().err
+
+
+def test_a_carrier_that_comes_up_behind_the_others_is_waited_for(start: Start, tmp_path: Path, capfd: Any) -> None:
+    for rank in (0, 1):
+        put_in(tmp_path, rank)
+        rdma_double.carries(tmp_path / f"rank-{rank}", RAILS[0], has_carrier=False)
+        start(rank, serve=SERVE.format(tmp_path, rank), ring_rails=RAILS, ports_s=60.0)
+    assert comes(lambda: mark(tmp_path, 0) == ALL_THERE)
+    for rank in (0, 1):
+        rdma_double.carries(tmp_path / f"rank-{rank}", RAILS[0])
+    assert told(tmp_path, 0, 1) == [BY_PLAN] * 2
+    assert "no carrier" not in capfd.readouterr().err
 
 
 def test_a_rank_of_a_ring_that_goes_while_a_cable_is_out_is_waited_for_anew(start: Start, tmp_path: Path) -> None:

@@ -42,11 +42,6 @@ LACKING = Forbidden(
     meaning="every token is late by that. Where a device is not up, look at the cable. On the node that is named "
     f"{_MEND}",
 )
-#: What meet.py says in a ring of three, by RDMA and without it.
-CABLE_OUT = Forbidden(
-    pattern="no carrier: in a ring each cable is needed",
-    meaning="the ranks wait for it, and two of them can't reach each other; `tandem doctor` says more",
-)
 #: The part of NCCL's messages that names the network, and levels at which it says it.
 _PART, _LEVELS = "INIT", ("INFO", "TRACE")
 
