@@ -54,8 +54,6 @@ INFINIBAND, VERBS, DEV = Path("/sys/class/infiniband"), Path("/sys/class/infinib
 NET = Path("/sys/class/net")
 #: What is said of a device that is not in this container.
 NOT_THERE = "is not there"
-#: What is said in a ring, behind the rails and their nodes.
-CABLE_OUT = "in a ring each cable is needed, plug it in at both ends"
 #: Between two looks whether this rank's process has ended.
 LOOK_S = 0.5
 #: Between two calls of a worker to a head that is not there yet, and for one: the kernel would repeat a call to a node
@@ -119,12 +117,12 @@ def say(text: str) -> None:
 
 
 class Looked(NamedTuple):
-    """What a rank says of its node: by the places of its RDMA devices why they are of no use, empty where one is; and
-    in a ring its rails without a carrier.
-    """
+    """What a rank has found on its node."""
 
     node: str
+    #: For each of its RDMA devices why it can't be used; empty: it can.
     faults: list[str]
+    #: In a ring: the rails without a carrier.
     cut: list[str]
 
 
@@ -138,10 +136,10 @@ class Network(NamedTuple):
 
 
 def look(meeting: dict[str, Any]) -> Looked:
-    """What this rank says when it is asked. A port or a carrier that comes up is waited for.
+    """Look at this rank's RDMA devices and rails. A port or a carrier that is down has PORTS_S to come up.
 
-    A device is of use when its port is up, with the rail's address among its GIDs: without that NCCL would take a GID
-    of another kind than its peer. This container has to be able to open it.
+    A device can be used when this container can open it, its port is up, and the rail's address is among its GIDs:
+    without that GID NCCL would take one of another kind than its peer.
     """
     deadline = time.monotonic() + PORTS_S
     while True:
@@ -212,16 +210,17 @@ def wait_for_cables(peers: dict[int, Peer], meeting: dict[str, Any], mark: Path)
                 say("each rail has its carrier")
             return True
         if (why := " and ".join(cut)) != said:
-            say(f"{why} {'have' if len(cut) > 1 else 'has'} no carrier: {CABLE_OUT}")
+            has = "have" if len(cut) > 1 else "has"
+            say(f"{why} {has} no carrier: in a ring each cable is needed, plug it in at both ends")
         said = why
     return False
 
 
 def agreed(told: dict[int, Looked], is_ring: bool) -> Network | None:
     """The devices that every rank can use, by their places. None: in a ring a cable is out."""
-    lacking = {rank: each for rank, each in told.items() if any(each.faults)}
     if any(each.cut for each in told.values()):
         return None
+    lacking = {rank: each for rank, each in told.items() if any(each.faults)}
     # In a ring a device leads to one rank alone.
     if len({len(each.faults) for each in told.values()}) != 1 or (lacking and is_ring):
         return Network([], _why(lacking))

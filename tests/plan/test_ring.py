@@ -216,9 +216,8 @@ def test_ranks_meet_at_the_head_s_first_rail_and_say_their_own() -> None:
         devices = zip(node.node.rdma, node.node.rail_addresses, strict=True)
         assert meeting["rdma"] == [{"device": device, "address": address} for device, address in devices]
         # Each of its devices leads to one rank alone, and sockets go over all.
-        assert meeting["ring_rails"] == list(node.node.rails) and meeting["socket_interfaces"] == "=" + ",".join(
-            node.node.rails
-        )
+        assert meeting["ring_rails"] == list(node.node.rails)
+        assert meeting["socket_interfaces"] == "=" + ",".join(node.node.rails)
         assert f"VLLM_HOST_IP={node.node.fabric}\n" in files["engine.env"]
         assert node.node.fabric == ("192.168.177.11", "192.168.177.76", "192.168.177.141")[index]
 

@@ -82,7 +82,7 @@ FIREWALL_SHUT = Kind(
 )
 NO_RDMA_DEVICE = Kind(
     "rdma-no-device",
-    "no RDMA device is on {rails}: NCCL would speak TCP, or use the other half of the port alone",
+    "no RDMA device is on {rails}: NCCL would speak TCP, or use half of the port",
     "every token is late by that, and to NCCL it is no error",
     "sudo modprobe mlx5_ib, or reboot: `rdma link` has to name them; where TCP is meant, set NCCL_IB_DISABLE to "
     "'1' in the recipe's env",

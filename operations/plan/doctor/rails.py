@@ -44,7 +44,7 @@ FRAMES = Kind(
 )
 _EACH_HAS_RDMA = (
     "`rdma link` on each of its nodes has to name one for each rail, state ACTIVE, or reboot; then: sudo systemctl "
-    "restart {unit} there. Where a device has a new name there: tandem apply"
+    "restart {unit} there; where a device was renamed: tandem apply"
 )
 SOCKETS = Kind(
     "nccl-sockets",

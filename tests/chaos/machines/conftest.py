@@ -82,7 +82,7 @@ def pytest_runtest_makereport(
 
 
 def minutes() -> float | None:
-    """What MINUTES says; None: as long as it takes."""
+    """The limit that MINUTES sets; None: there is none."""
     text = os.environ.get("MINUTES")
     if not text:
         return None

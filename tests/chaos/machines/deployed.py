@@ -1,4 +1,4 @@
-"""What is done to machines that serve, and looked at, in more than one topology."""
+"""Steps and checks that the tests of each topology share."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def served(topology: str) -> Machines:
         page.tell(scene.variant, to_cluster=_minutes_since(start))
     scene.look()
     if is_first:
-        # It only saves later runs time.
+        # It only saves later runs time: what it says is shown, and a failure ends nothing.
         subprocess.run([sys.executable, "-m", "tests.lab", "keep"], cwd=cluster.ROOT, check=False)
         scene.wait_until_all_answer(time.monotonic(), scene.PATIENCE_S)
     return scene

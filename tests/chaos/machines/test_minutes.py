@@ -14,7 +14,7 @@ OLD, NEW = "2026-01-01T00:00:00+00:00", "2026-02-01T00:00:00+00:00"
 
 
 class Item:
-    """What of a test of pytest's is looked at."""
+    """A double of pytest's item, with what the hooks read."""
 
     def __init__(self, name: str, *, is_timed: bool = True) -> None:
         file, _, _ = name.partition("::")

@@ -45,7 +45,7 @@ def make(folder: Path, content: str) -> None:
 
 
 def anew(folder: Path) -> list[str]:
-    """What new machines begin with."""
+    """Make the machines anew, with kept disks; returns what their disks hold, nothing where none are kept."""
     for node in NODES:
         shutil.rmtree(node.home)
     return [command.disk(node).read_text() for node in NODES] if kept.give(NODES, folder) else []
